@@ -12,6 +12,8 @@ EXTRAS = {
     "mpi": ["mpich"],
     "mujoco": ["gymnasium[mujoco]"],
     "atari": ["ale-py>=0.10"],
+    "box2d": ["gymnasium[box2d]"],
+    "minatar": ["minatar>=1.0.15"],
     # The game comes with 7, later releases have other rewards and not all levels; nes-py is built
     # while it is installed, by a C++ compiler. gymnasium brings pygame, for the window.
     "mario": [
@@ -28,6 +30,7 @@ EXTRAS = {
     "wandb": ["wandb>=0.20"],  # reinit="create_new"
     # The client; sqlalchemy and the others are for its own database, where there is no server.
     "mlflow": ["mlflow-skinny>=2.14", "sqlalchemy>=2", "alembic", "sqlparse"],
+    "tuning": ["optuna>=4"],
     "notebook": ["ipykernel", "nbclient", "nbformat"],
     "docs": ["sphinx>=8", "furo", "myst-parser>=4", "ziamath>=0.12"],
 }
@@ -43,8 +46,14 @@ EXTRAS["dev"] = [
     "mypy>=1.11",
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
-    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["mario"]),
-    *(EXTRAS["video"] + EXTRAS["notebook"] + EXTRAS["docs"] + EXTRAS["tracking"]),
+    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["box2d"] + EXTRAS["mario"]),
+    *(
+        EXTRAS["video"]
+        + EXTRAS["notebook"]
+        + EXTRAS["docs"]
+        + EXTRAS["tracking"]
+        + EXTRAS["tuning"]
+    ),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

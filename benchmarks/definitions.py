@@ -42,5 +42,5 @@ def compare(name, ours, theirs):
 
 
 compare("last_val 0", normalized(advantages(0.97)), normalized(advantages(0.97, last_val=0.0)))
-ours = mixture(advantages((0.97, 0.93)), (0.5, 0.5))
+ours = mixture([advantages(0.97), advantages(0.93)], (0.5, 0.5))
 compare("normalized again", ours, normalized(ours))

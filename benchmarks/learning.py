@@ -139,7 +139,7 @@ def _newer(table, collected):
 
 
 def _write(table, path):
-    from spinup_tf2.files.run_directory import atomic_output
+    from spinup_tf2.files.disk import atomic_output
 
     with atomic_output(path) as temporary:  # a full disk leaves what was there
         table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")

@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spinup_tf2"
 FLOORS = [
     ["errors", "version", "tensorflow_import"],
     ["user_config", "envs.modules"],
-    ["files.printing", "files.run_directory", "files.lock", "files.commands"],
-    ["files.serialization", "files.arrays", "callbacks"],
+    ["files.printing", "files.disk", "files.run_directory"],
+    ["files.serialization", "callbacks"],
     ["arguments"],
     ["results"],
     ["parallel"],

@@ -19,7 +19,7 @@ from spinup_tf2.cli.flags import no_command
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
-from spinup_tf2.files.printing import lose_lines, replace_unencodable
+from spinup_tf2.files.printing import lose_lines
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.tensorflow_import import quiet_tensorflow
@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while the package was loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     lose_lines(BrokenPipeError)  # in `... | head`, a command goes on after head has ended
-    replace_unencodable()
     argv = sys.argv[1:] if argv is None else list(argv)
     # --debug is handled here, except for commands that parse their own arguments.
     debug = "--debug" in argv and argv[0] not in UTILITIES
@@ -49,57 +48,51 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv = [argument for argument in argv if argument != "--debug"]
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
     try:
-        _check_here()
         _run_command(argv)
     except UserError as error:
         trace = traceback.format_exc() if debug else ""
         line = f"{trace}spinup_tf2: error: {one_line(error)}"
-        _leave(lambda: print(line, file=sys.stderr), 2)
+        _leave(2, lambda: print(line, file=sys.stderr))
     except subprocess.CalledProcessError as error:
         if launched.by_mpi():
             raise  # the experiment ran in this process, and the error is its own
         sys.exit(error.returncode)  # the experiment's process has already reported its error
     except ExperimentsFailed as failed:
         sys.exit(failed.status)  # experiments and summary have already reported the errors
-    except Interrupted as interruption:
-        _leave(lambda: None, interruption.status)
-    except KeyboardInterrupt:
-        _leave(lambda: None, 130)
+    except KeyboardInterrupt as interruption:
+        _leave(interruption.status if isinstance(interruption, Interrupted) else 130)
 
 
-def _check_here():
-    try:
-        os.getcwd()
-    except OSError as error:
-        text = "the current directory has been removed; change to one that exists."
-        raise UserError(text) from error
-
-
-def _leave(report, status):
+def _leave(status, report=lambda: None):
     """Report once, and exit with `status` on all ranks."""
     fail_together(report, status)
     sys.exit(status)
 
 
 def _run_command(argv):
+    try:
+        os.getcwd()
+    except OSError as error:
+        text = "the current directory has been removed; change to one that exists."
+        raise UserError(text) from error
     command, *arguments = argv or ["help"]
     if command == "help" and arguments:
         command, arguments = arguments[0], ["--help", *arguments[1:]]
-    module, colon, _ = command.partition(":")
-    own = bool(colon) and not module.endswith(".py")
-    if own:  # an algorithm of the user's own, in a module that may be in the current directory
+    own = ":" in command  # an algorithm in a module that may be in the current directory
+    if own:
         look_here()
         quiet_tensorflow()
     if command in HELP:
         print_once(usage(COMMANDS))
     elif command == "--version":
         print_once(f"spinup_tf2 {__version__}")
-    elif (own or command in ALGORITHMS) and any(argument in HELP for argument in arguments):
-        print_once(algorithm_help(command, arguments))
     elif own or command in ALGORITHMS:
-        from spinup_tf2.cli.algorithm import run_algorithm
+        if any(argument in HELP for argument in arguments):
+            print_once(algorithm_help(command, full="--full" in arguments))
+        else:
+            from spinup_tf2.cli.algorithm import run_algorithm
 
-        run_algorithm(command, arguments)
+            run_algorithm(command, arguments)
     elif command in COMMANDS:
         folder = "results" if command in ("plot", "ls") else "cli"
         import_module(f"spinup_tf2.{folder}.{command}").main(arguments)

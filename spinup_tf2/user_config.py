@@ -33,15 +33,6 @@ def _variable(name, default, read, wanted):
         ) from None
 
 
-def _directory(name, default):
-    def read(text):
-        if not text:  # perhaps that of another variable that is not set
-            raise ValueError
-        return os.path.expanduser(text)  # in a systemd unit, no shell expands the ~
-
-    return _variable(name, default, read, "a directory")
-
-
 def _boolean(name, default):
     words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
     return _variable(name, default, lambda text: words[text.lower()], "1 or 0")
@@ -57,7 +48,7 @@ def _seconds(name, default):
 
 
 # Where experiments are written.                                    SPINUP_TF2_DATA_DIR
-DEFAULT_DATA_DIR = _directory("SPINUP_TF2_DATA_DIR", _default_data_dir())
+DEFAULT_DATA_DIR = os.path.expanduser(os.environ.get("SPINUP_TF2_DATA_DIR") or _default_data_dir())
 
 # Whether names of experiment directories begin with date and time.  SPINUP_TF2_FORCE_DATESTAMP
 FORCE_DATESTAMP = _boolean("SPINUP_TF2_FORCE_DATESTAMP", False)

@@ -184,13 +184,15 @@ def test_no_page_shows_markup_to_a_repository_browser(name):
 
 
 def own_names(path):
-    """What a module of the package offers: its `__all__`; in `utils`, what it defines."""
+    """What a module offers: its `__all__`; in `utils`, what it defines and hands on."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     if any("__all__" in ast.unparse(node).partition("=")[0] for node in tree.body):
         return {(module, name) for name in import_module(module).__all__}
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     names = [node.name for node in defined if not node.name.startswith("_")]
+    imported = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names += [each.name for node in imported for each in node.names if each.name != "main"]
     return {(module, name) for name in names if path.parent.name == "utils"}
 
 
@@ -250,6 +252,7 @@ EXAMPLE_COMMANDS = {
     ],
     "resume": ["resume.py 1", "resume.py 2"],
     "callbacks": ["callbacks.py"],
+    "tuning": ["tune.py"],
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
     "rebuilt": [

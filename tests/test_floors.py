@@ -10,9 +10,6 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
-import pytest
-from matplotlib import style
-
 # The list of the floors, which the docs show, is there as well.
 floors = SimpleNamespace(**run_path(str(Path(__file__).parent.parent / "docs" / "floors.py")))
 FLOORS, SOURCES, IMPORTS = floors.FLOORS, floors.SOURCES, floors.IMPORTS
@@ -55,18 +52,22 @@ def test_every_module_has_a_floor():
     assert [module for module in SOURCES if floor_of(module) is None] == []
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_a_module_imports_from_below(module):
-    assert {other for other in IMPORTS[module] if not may_import(module, other)} == set()
+def test_a_module_imports_from_below():
+    upwards = {
+        (module, other)
+        for module in SOURCES
+        for other in IMPORTS[module]
+        if not may_import(module, other)
+    }
+    assert upwards == set()
 
 
 def test_no_circle_of_files():
     assert circle_in(IMPORTS) == []
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_no_circle_of_files_and_folders_in(folder):
-    assert circle_in(inside(folder)) == []
+def test_no_circle_of_files_and_folders():
+    assert [folder for folder in FOLDERS if circle_in(inside(folder))] == []
 
 
 def test_the_picture_shows_boxes_above_what_they_import():
@@ -74,15 +75,6 @@ def test_the_picture_shows_boxes_above_what_they_import():
     place = {box: number for number, box in enumerate(graph)}
     assert {floors.box_of(module) for module in SOURCES} - {*place} == {(floor_of("core"), "core")}
     assert all(place[box] < place[other] for box in graph for other in graph[box])
-
-
-def test_what_is_in_the_picture_fits_into_it():
-    with style.context("default"):  # other tests choose fonts
-        figure = floors.draw()
-        figure.canvas.draw()
-        for text in figure.axes[0].texts:
-            assert figure.bbox.x0 <= text.get_window_extent().x0
-            assert text.get_window_extent().x1 + 5 < figure.bbox.x1, text.get_text()
 
 
 def test_one_module_imports_tensorflow_probability():

@@ -7,11 +7,10 @@ import gymnasium as gym
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import GradientSteps, Loss, rmsprop, value_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
+from spinup_tf2.core.on_policy import actor_for, networks, train
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
@@ -54,26 +53,25 @@ def a2c(
     """Synchronous Advantage Actor-Critic: an update after every few steps of many environments.
 
     Args:
-        steps_per_epoch (int): Steps of interaction in each epoch, of all environments of all
-            processes together: a multiple of their number times n_steps. An epoch is the time
-            between two rows of the log, and holds several updates.
+        steps_per_epoch (int): Steps in each epoch, of all environments. Of all processes: a
+            multiple of their number times n_steps. An epoch is the time between two rows of the
+            log, and holds several updates.
         epochs (int): Number of epochs. (Always at least 1.)
-        lr (float): Learning rate of RMSprop, for policy and value function together.
+        lr (float): Learning rate of all networks together.
         vf_coef (float): Weight of the value loss.
-        lam (float): Lambda of generalized advantage estimation. With 1 the advantage is the n-step
+        lam (float): Lambda of the advantage estimation (GAE). With 1 the advantage is the n-step
             return less the value. (Always between 0 and 1.)
         num_envs (int): Environments in each process.
         n_steps (int): Steps of each environment between two updates.
-        rms_decay (float): Decay of RMSprop's running mean of squared gradients, the alpha of
-            PyTorch's RMSprop. (Close to 1.)
-        rms_eps (float): Added to RMSprop's running mean of squared gradients, under the root. It
-            keeps the steps of parameters short whose gradients are smaller than its root; 1e-10
-            is nearly what Stable-Baselines3 does, which adds 1e-5 outside of the root.
-        rms_init (float): Where RMSprop's running mean of squared gradients starts. From 0, as in
-            Keras, the first steps are up to ten times larger than later ones; from 1, as in
-            TensorFlow 1, they are small.
-        normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
-            and standard deviation 1.
+        rms_decay (float): Decay of RMSprop's mean of squares. The alpha of PyTorch's RMSprop.
+            (Close to 1.)
+        rms_eps (float): RMSprop's epsilon, under the root. It keeps the steps of parameters short
+            whose gradients are smaller than its root; 1e-10 is nearly what Stable-Baselines3 does,
+            which adds 1e-5 outside of the root.
+        rms_init (float): Where RMSprop's mean of squares starts. From 0, as in Keras, the first
+            steps are up to ten times larger than later ones; from 1, as in TensorFlow 1, they are
+            small.
+        normalize_adv (bool): Scale advantages in each update. To mean 0 and standard deviation 1.
     """
     settings = Settings.of(locals())
     closed_forms = ["entropy"] if ent_coef > 0 else []

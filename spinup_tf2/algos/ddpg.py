@@ -6,7 +6,7 @@ import gymnasium as gym
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import Options
+from spinup_tf2.arguments.table import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.off_policy import (
@@ -90,7 +90,7 @@ def ddpg(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(QVals=True, LossPi=False, LossQ=False)
         with open_run("ddpg", settings, envs, test_envs, ac, state, columns) as run:

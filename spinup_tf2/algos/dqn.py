@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import Options
+from spinup_tf2.arguments.table import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.off_policy import Schedule, networks, pays_to_compile, replay_buffer, train
@@ -31,13 +31,14 @@ def value_of_best(q_choosing: tf.Tensor, q_judging: tf.Tensor) -> tf.Tensor:
     return tf.gather(q_judging, tf.argmax(q_choosing, axis=-1), batch_dims=1)
 
 
-def q_loss(q: tf.Tensor, backup: tf.Tensor) -> Loss:
-    """Mean Huber loss against the backup: slopes are clipped to [-1, 1]. Both [batch].
+def q_loss(q: tf.Tensor, backup: tf.Tensor, huber: bool = True) -> Loss:
+    """Mean Huber loss of the error x = Q(s, a) - backup; or without huber, L = E[x^2] / 2.
 
-    L = E[h(Q(s, a) - y)],  h(x) = x^2 / 2 where abs(x) <= 1, else abs(x) - 1/2   (Mnih et al. 2015)
+    L = E[h(x)],  h(x) = x^2 / 2 where abs(x) <= 1, else abs(x) - 1/2   (Mnih et al. 2015)
     """
     error = tf.abs(q - backup)
-    loss = tf.reduce_mean(tf.where(error <= 1, tf.square(error) / 2, error - 0.5))
+    square = tf.square(error) / 2
+    loss = tf.reduce_mean(tf.where(error <= 1, square, error - 0.5) if huber else square)
     return loss, dict(QVals=q, LossQ=loss)
 
 
@@ -76,6 +77,7 @@ def dqn(
     save_freq: int = 1,
     *,
     double_q: bool = True,
+    huber: bool = True,
     copy_every: int | None = None,
     num_updates: int | None = None,
     **options: Unpack[Options],
@@ -88,6 +90,7 @@ def dqn(
         eps_steps (int): Interactions from eps_start to eps_end. In between it changes linearly.
         double_q (bool): Whether to use double Q-learning. It overestimates less, as the Q-function
             chooses the action whose value the target network gives. False: that does both.
+        huber (bool): Whether the loss is Huber's. False: the squared error.
         copy_every (int): Updates between copies to the target network. None: it follows slowly
             instead (polyak).
         num_updates (int): Updates in a block. None: update_every, one for each interaction.
@@ -106,7 +109,7 @@ def dqn(
             next_val = value_of_best(choosing, judging)
             backup = bellman_backup(batch["rew"], batch["terminated"], next_val, gamma)
             (q,) = ac.q_values(batch["obs"])
-            return q_loss(tf.gather(q, batch["act"], batch_dims=1), backup)
+            return q_loss(tf.gather(q, batch["act"], batch_dims=1), backup, huber)
 
         pairs = target.q_variables, ac.q_variables
         update = UpdateBlock(
@@ -116,7 +119,7 @@ def dqn(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(QVals=True, LossQ=False, Epsilon=False)
         with open_run("dqn", settings, envs, test_envs, ac, state, columns) as run:

@@ -1,16 +1,20 @@
 """Phasic policy gradient: PPO with an auxiliary phase for shared features (Cobbe et al. 2020)."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import keras
 import numpy as np
+import psutil
 import tensorflow as tf
+from gymnasium import spaces
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.algos.ppo import policy_loss
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -23,26 +27,14 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, uniqu
 from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.normalization import RewardScaler
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import Rollouts, networks
-from spinup_tf2.core.phase_memory import PhaseMemory
+from spinup_tf2.core.on_policy import Rollouts, actor_for, networks
 from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.envs.spaces import network_dtype
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.launched import local_ranks
 from spinup_tf2.parallel.mpi import beat
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
-
-
-def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
-    """PPO's clipped objective, negated, for the policy phase. All inputs [batch].
-
-    L = -E[min(r A, clip(r, 1 - eps, 1 + eps) A)],  r = pi(a|s) / pi_old(a|s)
-    """
-    ratio = tf.exp(logp - logp_old)
-    clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)
-    loss = -tf.reduce_mean(tf.minimum(ratio * adv, clipped * adv))
-    clip_frac = tf.reduce_mean(tf.cast(ratio != clipped, tf.float32))
-    kl, entropy = tf.reduce_mean(logp_old - logp), -tf.reduce_mean(logp)  # estimates
-    return loss, dict(KL=kl, Entropy=entropy, ClipFrac=clip_frac)
 
 
 def auxiliary_loss(
@@ -63,6 +55,61 @@ def auxiliary_loss(
     mean_kl = tf.reduce_mean(kl)
     loss = 0.5 * tf.add_n(errors) + beta_clone * mean_kl
     return loss, dict(AuxLossV=errors[0], AuxLossVPi=errors[-1], AuxKL=mean_kl)
+
+
+class PhaseMemory:
+    """The observations and value targets of `size` batches of `[T, n]` steps.
+
+    Checkpoints hold its contents.
+
+    Args:
+        size: Number of batches.
+        steps: T, the number of steps of each environment in a batch.
+        num_envs: n, the number of environments.
+        space: Space of one observation, as the networks see it.
+
+    Raises:
+        UserError: The batches do not fit into free memory.
+    """
+
+    def __init__(self, size: int, steps: int, num_envs: int, space: spaces.Box):
+        shape, dtype = (size * steps, num_envs), network_dtype(space)
+        needed = math.prod((*shape, *space.shape)) * np.dtype(dtype).itemsize
+        free = psutil.virtual_memory().available // local_ranks()
+        if needed > free:  # it would be noticed when the last of the batches comes
+            raise UserError(
+                f"An auxiliary phase learns from {size} epochs, whose observations take "
+                f"{needed / 1e9:.1f} GB of memory in each process; {free / 1e9:.1f} GB are free. "
+                "Use a smaller n_pi, fewer steps_per_epoch, or smaller observations."
+            )
+        self.obs: np.ndarray = np.empty((*shape, *space.shape), dtype)
+        self.ret = np.empty(shape, np.float32)
+        self.count = 0  # steps of each environment
+
+    @property
+    def full(self) -> bool:
+        """Whether all batches of a phase are stored."""
+        return self.count == len(self.ret)
+
+    def store(self, obs: np.ndarray, ret: np.ndarray) -> None:
+        """Append observations `[T * n, ...]` and their value targets `[T * n]`."""
+        steps = len(ret) // self.ret.shape[1]
+        new = slice(self.count, self.count + steps)
+        self.obs[new] = obs.reshape(steps, *self.obs.shape[1:])
+        self.ret[new] = ret.reshape(steps, -1)
+        self.count += steps
+
+    def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        """Return a dict of obs and ret: the rows `index` `[m]` of all batches, concatenated."""
+        at = np.divmod(index, self.ret.shape[1])
+        return dict(obs=self.obs[at], ret=self.ret[at])
+
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        return dict(obs=self.obs[: self.count, i], ret=self.ret[: self.count, i])
+
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        self.count = len(state["ret"])
+        self.obs[: self.count, i], self.ret[: self.count, i] = state["obs"], state["ret"]
 
 
 @algorithm()
@@ -106,20 +153,21 @@ def ppg(
     with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
 
     Args:
-        clip_ratio (float): How far the new policy may go from the old one and profit from it:
-            the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
-        train_pi_iters (int): Passes over each epoch's experience in which the policy is trained.
-        train_v_iters (int): The same for the value function.
-        arch (str): 'dual', one network for the policy, with a value output for the auxiliary phase,
-            and one for the value function; 'shared', one for both; 'detach', one for both, of which
-            the value loss trains only the value output in the policy phase.
+        clip_ratio (float): How far the policy may go in an update. The objective ends at
+            probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
+        train_pi_iters (int): Passes per epoch that train the policy.
+        train_v_iters (int): Passes per epoch for the value function.
+        arch (str): 'dual', 'shared' or 'detach' networks. 'dual': one network for the policy, with
+            a value output for the auxiliary phase, and one for the value function; 'shared', one
+            for both; 'detach', one for both, of which the value loss trains only the value output
+            in the policy phase.
         n_pi (int): Epochs in each policy phase. (32 in the paper, of 65,536 steps each.)
-        train_aux_iters (int): Passes over the epochs of the policy phase in the auxiliary phase.
-            0: there is none, and the algorithm is PPO.
+        train_aux_iters (int): Passes over the steps in an auxiliary phase. 0: there is none, and
+            the algorithm is PPO.
         aux_lr (float): Learning rate in the auxiliary phase.
-        beta_clone (float): Weight of the KL divergence from the policy before the auxiliary phase.
-        aux_minibatch_size (int): Steps of all processes in each minibatch of the auxiliary phase. A
-            multiple of the number of environments that divides n_pi times steps_per_epoch.
+        beta_clone (float): Weight of the KL from the policy before it.
+        aux_minibatch_size (int): Steps in a minibatch of the auxiliary phase. A multiple of the
+            number of environments that divides n_pi times steps_per_epoch.
     """
     settings = Settings.of(locals())
 
@@ -210,7 +258,7 @@ def ppg(
                 run.logger.store(**aux_steps.step(rows))
                 done.assign(done + 1)
                 beat()
-            memory.clear()
+            memory.count = 0
             done.assign(0)
 
         returns = partial(estimates, gamma=gamma, lam=lam, value_target="lambda_return")

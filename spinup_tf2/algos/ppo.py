@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -22,10 +22,8 @@ from spinup_tf2.core.gradient_steps import (
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
-from spinup_tf2.core.ppo_buffer import PPOBuffer
-from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.core.on_policy import actor_for, networks, train
+from spinup_tf2.core.trajectories import PPOBuffer, estimates, mixed_estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
 
@@ -121,16 +119,17 @@ def ppo(
     train_pi_iters steps with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
 
     Args:
-        clip_ratio (float): How far the new policy may go from the old one and profit from it:
-            the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
-        train_pi_iters (int): Maximum number of gradient steps on the policy in each epoch; early
-            stopping may end them sooner. With minibatches: of passes over the epoch's experience.
-        train_v_iters (int): Gradient steps on the value function in each epoch, or passes.
-        target_kl (float): Roughly what KL divergence between old and new policy is right for an
-            update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end
-            (None: never); with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.)
-        objective (str): 'clip' takes away the reason to go far from the old policy; 'penalty'
-            subtracts beta times the KL divergence, with no clipping and no early stopping.
+        clip_ratio (float): How far the policy may go in an update. The objective ends at
+            probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
+        train_pi_iters (int): Most gradient steps on the policy per epoch. Early stopping may end
+            them sooner. With minibatches: of passes over the epoch's experience.
+        train_v_iters (int): Gradient steps on the value per epoch. Or passes.
+        target_kl (float): KL divergence that is right for an update. With objective 'clip', beyond
+            1.5 times this the policy steps of the epoch end (None: never); with 'penalty', beta is
+            adapted to it. (Usually small, 0.01 or 0.05.)
+        objective (str): 'clip', or 'penalty' (beta times the KL). 'clip' takes away the reason to
+            go far from the old policy; 'penalty' subtracts beta times the KL divergence, with no
+            clipping and no early stopping.
     """
     settings = Settings.of(locals())
     penalty = objective == "penalty"
@@ -190,8 +189,9 @@ def ppo(
         def update(batch, fresh):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            per_minibatch = adv_normalization == "minibatch"
-            renewed = renewal(batch, fresh if recompute_adv else None, per_minibatch)
+            per_minibatch, renewed = adv_normalization == "minibatch", None
+            if recompute_adv or per_minibatch:
+                renewed = renewal(batch, fresh if recompute_adv else None, per_minibatch)
             before, after, iters = training(batch, minibatches, renewed)
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
@@ -207,16 +207,13 @@ def ppo(
 
         if isinstance(ac, NormalizedActorCritic):
             update = ac.with_update(update)
-        returns = partial(
-            estimates,
-            gamma=gamma,
-            lam=lam,
-            coeff=coeff,
-            lam1=lam1,
-            lam2=lam2,
-            value_target=value_target,
-            normalize=adv_normalization == "epoch",
-        )
+        normalize = adv_normalization == "epoch"
+        gae = dict(gamma=gamma, lam=lam, value_target=value_target, normalize=normalize)
+        returns = partial(estimates, **gae)
+        if coeff is not None:
+            lams = [lam if each is None else each for each in (lam1, lam2)]
+            coeffs = (coeff, 1 - coeff)
+            returns = partial(mixed_estimates, gamma=gamma, lams=lams, coeffs=coeffs)
         actor = actor_for(ac, envs)
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         state = dict(actor=actor, steps=steps, scaler=scaler, beta=coefficient)

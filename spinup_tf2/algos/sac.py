@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import Options
+from spinup_tf2.arguments.table import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
@@ -93,14 +93,13 @@ def sac(
     """Soft Actor-Critic, with two Q-functions and a fixed or learned temperature.
 
     Args:
-        lr (float): Learning rate of the policy, the Q-functions and the temperature.
-        alpha (float): Temperature, the weight of the entropy in what is maximized: the higher, the
-            more the policy explores. 'auto': it starts at 1 and is learned, so that the entropy
-            comes close to target_entropy. 'auto_0.1': it starts at 0.1, which suits rewards that
-            are small. (0.05 to 0.5 if rewards are of the order of 1.)
-        target_entropy (float): Mean entropy to which alpha='auto' steers the policy. None: minus
-            the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
-            number of actions.
+        lr (float): Learning rate of all networks together. And of the temperature.
+        alpha (float): Temperature, or 'auto': it is learned. It is the weight of the entropy in
+            what is maximized: the higher, the more the policy explores. 'auto': it starts at 1 and
+            is learned, so that the entropy comes close to target_entropy. 'auto_0.1': it starts at
+            0.1, which suits rewards that are small. (0.05 to 0.5 if rewards are of the order of 1.)
+        target_entropy (float): Mean entropy for alpha 'auto'. None: minus the number of the
+            action's dimensions; for Discrete, 0.98 times the logarithm of the number of actions.
     """
     settings = Settings.of(locals())
     schedule = Schedule(replay_size, batch_size, start_steps, update_after, update_every)
@@ -160,7 +159,7 @@ def sac(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(
             Q1Vals=True,

@@ -6,7 +6,7 @@ import gymnasium as gym
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import Options
+from spinup_tf2.arguments.table import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.off_policy import (
@@ -84,11 +84,12 @@ def td3(
     """Twin Delayed DDPG: two Q-functions, a policy that learns less often, smoothed targets.
 
     Args:
-        target_noise (float): Standard deviation of the noise that is added to the target policy's
-            actions, as a fraction of half of each dimension's range.
+        target_noise (float): Std of the noise in the targets' actions. As a fraction of half of
+            each dimension's range.
         noise_clip (float): Limit of that noise's absolute value.
-        policy_delay (int): The policy and all target networks are updated once every policy_delay
-            updates of the Q-functions, beginning with the first update of the run. (2 or 3.)
+        policy_delay (int): Updates of the Q-functions for each of pi. The policy and all target
+            networks are updated once every policy_delay updates of the Q-functions, beginning with
+            the first update of the run. (2 or 3.)
     """
     settings = Settings.of(locals())
     schedule = Schedule(replay_size, batch_size, start_steps, update_after, update_every)
@@ -118,7 +119,7 @@ def td3(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False)
         with open_run("td3", settings, envs, test_envs, ac, state, columns) as run:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -21,8 +21,7 @@ from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.layers import compiled
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
+from spinup_tf2.core.on_policy import actor_for, networks, train
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
@@ -75,18 +74,15 @@ def trpo(
     """Trust Region Policy Optimization (with support for Natural Policy Gradient).
 
     Args:
-        delta (float): The largest KL divergence between the old and the new policy that an update
-            may cause. (Usually small, 0.01 to 0.05.)
-        damping_coeff (float): This times the identity is added to the Fisher information matrix
-            before the natural gradient is solved for. More makes the solution more stable and the
-            steps shorter, and turns them towards the plain gradient. (0.01 to 0.1.)
-        cg_iters (int): Maximum number of conjugate-gradient iterations for the natural gradient.
-            More make it more exact and take longer. (About 10.)
-        backtrack_iters (int): Maximum number of steps of the line search. (Usually the first few
-            succeed.)
-        backtrack_coeff (float): How much shorter each step of the line search is than the one
-            before. (Between 0 and 1.)
-        algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
+        delta (float): Largest KL divergence of an update. (Usually small, 0.01 to 0.05.)
+        damping_coeff (float): Times identity, added to the Fisher matrix. It is added before the
+            natural gradient is solved for. More makes the solution more stable and the steps
+            shorter, and turns them towards the plain gradient. (0.01 to 0.1.)
+        cg_iters (int): Most conjugate-gradient iterations. More make it more exact and take longer.
+            (About 10.)
+        backtrack_iters (int): Most steps of the line search. (Usually the first few succeed.)
+        backtrack_coeff (float): Factor from one of its steps to the next. (Between 0 and 1.)
+        algo (str): 'trpo', or 'npg': natural policy gradient. This is the same step without the
             line search, so that nothing guarantees a KL divergence of at most delta.
     """
     settings = Settings.of(locals())

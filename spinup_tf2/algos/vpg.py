@@ -7,7 +7,7 @@ import gymnasium as gym
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -18,8 +18,7 @@ from spinup_tf2.core.gradient_steps import (
 )
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.layers import compiled
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
+from spinup_tf2.core.on_policy import actor_for, networks, train
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
@@ -61,7 +60,7 @@ def vpg(
     """Vanilla Policy Gradient, with generalized advantage estimates: one policy step per epoch.
 
     Args:
-        pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
+        pi_lr (float): Learning rate of the policy. It takes a single step in each epoch.
     """
     settings = Settings.of(locals())
     with environments(settings) as (envs, test_envs):

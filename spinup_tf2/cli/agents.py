@@ -7,29 +7,30 @@ weights, so that watching a run executes none of its code. The exceptions, only 
 
 from __future__ import annotations
 
-import itertools
+import functools
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
 from spinup_tf2.core.workers.faults import environment_failed
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.protocol import success_of
+from spinup_tf2.envs.wrappers import remembering_wrappers
 from spinup_tf2.errors import UserError, kind_and_line, printable
+from spinup_tf2.files.env_spec import make_env
 from spinup_tf2.files.printing import format_table
 from spinup_tf2.files.saves import find_save, read_info
 from spinup_tf2.files.unpickling import load_trusted
 from spinup_tf2.training.policy_with_memory import in_episode
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 _MOST_EPOCHS = 1_000_000  # limit for the calls of add_epoch, whatever a file says
 
@@ -79,12 +80,7 @@ def load_policy_and_env(
     except UserError as error:
         print(f"Warning: {error}")
         env = None
-    try:
-        return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
-    except BaseException:
-        if env is not None:
-            env.close()
-        raise
+    return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
 
 
 def load_env(
@@ -99,9 +95,6 @@ def load_env(
     epoch of the save. If one of its wrappers keeps statistics, which are not saved, a warning is
     printed on standard error, once for each run. See `load_policy_and_env` for the arguments.
     """
-    from spinup_tf2.envs.wrappers import remembering_wrappers
-    from spinup_tf2.files.env_spec import make_env
-
     run_dir = Path(save_dir).parent
     try:
         env = make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
@@ -110,13 +103,7 @@ def load_env(
             raise
         env = _unpickled_env(Path(save_dir))
     else:
-        try:
-            _tell_epochs(env, save_dir)
-        except Exception as error:  # the environment may raise anything
-            env.close()
-            raise UserError(
-                f"The environment of {run_dir} raised {kind_and_line(error)}, in add_epoch."
-            ) from error
+        _tell_epochs(env, save_dir)
     if names := " and ".join(remembering_wrappers(env)):
         _warn_once(
             f"the statistics of {names} around the environment of {run_dir} are not saved. Here "
@@ -126,7 +113,7 @@ def load_env(
     return env
 
 
-@cache
+@functools.cache
 def _warn_once(text):
     print(f"Warning: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -138,13 +125,10 @@ def _unpickled_env(save_dir):
     try:
         return load_trusted(path)["env"]
     except Exception as error:  # unpickling may raise anything
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        name_it = (
-            f"Name its module with --import {missing} (modules), or build" if missing else "Build"
-        )
         raise UserError(
-            f"The environment cannot be loaded from {path} either ({kind_and_line(error)}). "
-            f"{name_it} it yourself and call run_policy(env, get_action)."
+            f"The environment cannot be loaded from {path} either ({kind_and_line(error)}). Import "
+            "its module first (--import MODULE), or build it yourself and call "
+            "run_policy(env, get_action)."
         ) from error
 
 
@@ -152,11 +136,8 @@ def _tell_epochs(env, save_dir):
     """Call `add_epoch` of an environment, if it has one, for each epoch before that of a save."""
     if not env.has_wrapper_attr("add_epoch"):
         return
-    try:
-        epoch = read_info(save_dir).get("epoch")
-    except (OSError, ValueError):  # loading the policy reports it
-        return
-    if type(epoch) is int:  # earlier versions did not record it
+    epoch = read_info(save_dir).get("epoch")
+    if type(epoch) is int:
         for _ in range(min(epoch, _MOST_EPOCHS)):
             env.get_wrapper_attr("add_epoch")()
 
@@ -179,47 +160,67 @@ def load_agent(
 # ---------------------------------------------------------------- playing
 
 
+@dataclass
 class Episode:
-    """An episode that an agent plays. Whatever the environment raises becomes a UserError.
+    """An episode that an agent has played.
 
-    Args:
-        number: Number of the episode, from 0, for messages.
-        env: The environment.
-        get_action: The agent, as `load_agent` returns it.
-        start: Arguments of `reset`.
-        max_ep_len: Maximum number of steps; None or 0 for no limit.
-        seed: Seed of the last reset that had one, for messages.
+    Attributes:
+        ret: Return.
+        len: Number of steps.
+        terminated: Whether the environment has terminated it.
+        success: Whether it was successful; None if the environment does not report that.
+        info: The environment's last info.
     """
 
-    def __init__(self, number, env, get_action, start, max_ep_len=None, seed=None):
-        self.number, self.env, self.seed = number, env, start.get("seed", seed)
-        self._get_action, self._max_ep_len = in_episode(get_action), max_ep_len
-        self.ret, self.len = 0.0, 0
-        self.terminated = self.over = False
-        self.success: bool | None = None  # set at the end if the environment reports it
-        try:
-            self.obs, self.info = env.reset(**start)
-        except Exception as error:
-            raise environment_failed(error, number, self.seed, 0) from error
+    ret: float = 0.0
+    len: int = 0
+    terminated: bool = False
+    success: bool | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
 
-    def act(self) -> Any:
-        """Return the agent's next action."""
-        action = self._get_action(self.obs)
-        if self.len == 0:
-            _check_action(self.env, action)
-        return action
 
-    def step(self, action: Any) -> None:
-        """Take a step."""
-        self.len += 1
+def play_episode(
+    env: gym.Env,
+    get_action: Callable[[Any], Any],
+    number: int,
+    max_ep_len: float | None = None,
+    *,
+    seed: int | None = None,
+    options: dict[str, Any] | None = None,
+    show: Callable[[], object] | None = None,
+) -> Episode:
+    """Play an episode; raise UserError for whatever the environment raises.
+
+    Args:
+        env: The environment.
+        get_action: The agent, as `load_agent` returns it.
+        number: Number of the episode, from 0, for messages.
+        max_ep_len: Maximum number of steps; None or 0 for no limit.
+        seed, options: Arguments of `reset`.
+        show: Called for every frame, the first and the last included.
+    """
+    act, episode = in_episode(get_action), Episode()
+    show = show or (lambda: None)
+
+    def call(function, *args, **kwargs):
         try:
-            self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
-            self.ret += float(rew)
-            self.over = bool(self.terminated or truncated or self.len == self._max_ep_len)
-            if self.over and "is_success" in self.info:
-                self.success = success_of(self.info["is_success"])
+            return function(*args, **kwargs)
         except Exception as error:
-            raise environment_failed(error, self.number, self.seed, self.len) from error
+            raise environment_failed(error, number, seed, episode.len) from error
+
+    obs, episode.info = call(env.reset, seed=seed, options=options)
+    over = False
+    while not over:
+        show()
+        action = act(obs)
+        episode.len += 1
+        obs, rew, episode.terminated, truncated, episode.info = call(env.step, action)
+        episode.ret += float(rew)
+        over = episode.terminated or truncated or episode.len == max_ep_len
+    show()
+    if "is_success" in episode.info:
+        episode.success = call(success_of, episode.info["is_success"])
+    return episode
 
 
 def run_policy(
@@ -257,9 +258,9 @@ def run_policy(
             "run the agent in it. :( \n\n Check out the docs page on Experiment Outputs for how to "
             "handle this situation."
         )
-    check(
-        POSITIVE_INTEGER, num_episodes=num_episodes, num_steps=1 if num_steps is None else num_steps
-    )
+    check(POSITIVE_INTEGER, num_episodes=num_episodes)
+    if num_steps is not None:
+        check(POSITIVE_INTEGER, num_steps=num_steps)
     check(NON_NEGATIVE_INTEGER, max_ep_len=max_ep_len or 0)
     if render and env.render_mode is None:
         raise UserError(
@@ -267,20 +268,15 @@ def run_policy(
             "(an argument of gymnasium.make and of load_policy_and_env), or run the policy with "
             "render=False (--norender)."
         )
-    rets, lens = [], []
-    for number in itertools.count():
-        left = None if num_steps is None else num_steps - sum(lens)
-        if left == 0 or (left is None and number == num_episodes):
-            break
-        max_ep_len = min(max_ep_len or left, left) if left else max_ep_len
-        start = {} if number else dict(seed=seed)  # only the first episode sets the seed
-        episode = Episode(number, env, get_action, start, max_ep_len, seed)
-        while not episode.over:
-            if render:
-                _show(env)
-            episode.step(episode.act())
-        if render:
-            _show(env)  # the final state
+    rets: list[float] = []
+    lens: list[int] = []
+    show = functools.partial(_show, env) if render else None
+    while len(rets) < num_episodes if num_steps is None else sum(lens) < num_steps:
+        number, limit = len(rets), max_ep_len or math.inf
+        if num_steps is not None:
+            limit = min(limit, num_steps - sum(lens))
+        first = seed if number == 0 else None  # only the first episode sets the seed
+        episode = play_episode(env, get_action, number, limit, seed=first, show=show)
         rets.append(episode.ret)
         lens.append(episode.len)
         print(line_of(number, episode.ret, episode.len, episode.info), flush=True)
@@ -301,17 +297,6 @@ def line_of(number: int, ret: float, length: int, info: Mapping[str, Any]) -> st
     if {"x_pos", "flag_get"} <= {*info}:  # in Super Mario Bros
         line += f" \t x {info['x_pos']} \t flag {'yes' if info['flag_get'] else 'no'}"
     return line
-
-
-def _check_action(env, act):
-    """Raise UserError if an action does not fit; a Gaussian's may exceed the bounds of a Box."""
-    space, kind = env.action_space, type(env.action_space).__name__
-    chooses = kind in ("Discrete", "MultiDiscrete", "MultiBinary")
-    if (chooses and not space.contains(act)) or (kind == "Box" and np.shape(act) != space.shape):
-        raise UserError(
-            f"The agent's action {act!r} is none of the environment's, {space}; it was trained in "
-            "another environment."
-        )
 
 
 def _show(env):

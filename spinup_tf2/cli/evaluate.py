@@ -16,38 +16,29 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
-from spinup_tf2.cli.agents import Episode, load_env
+from spinup_tf2.cli.agents import load_env, play_episode
 from spinup_tf2.cli.flags import ENV_KWARGS_HELP, split_env_kwargs
-from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
+from spinup_tf2.cli.test_policy import add_agent_arguments
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import merged
-from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.files.saves import find_save
-from spinup_tf2.parallel.launched import threads_per_rank
-from spinup_tf2.results.reading import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 EPISODES = 100
 NOOPS = 30
-
-_MOST = 8  # maximum number of environments that are played at the same time
 
 
 def evaluate_run(
@@ -98,21 +89,15 @@ def evaluate_run(
     if robustness:
         return _under_conditions(agent, episodes, env_kwargs or {})
     rows = {}
-    with ExitStack() as opened:
-        make = lambda: opened.enter_context(closing(agent.make_env(env_kwargs)))  # noqa: E731
-        envs = [make()]
-        fixed = getattr(envs[0].unwrapped, "fixed_starts", {})
-        ways = {
-            (start, way): options
-            for start in fixed or [None]
-            for way, options in _ways(fixed.get(start), episodes, noops).items()
-        }
+    with closing(agent.make_env(env_kwargs)) as env:
+        fixed = getattr(env.unwrapped, "fixed_starts", {})
         several = len(fixed) > 1
-        for (start, way), options in ways.items():
-            row = _summary(agent.play(envs, make, way != "sampled", options))
-            _show(rows, f"{start}: {way}" if several else way, row)
-        for way in _ways({}, episodes, noops) if several else ():
-            _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
+        for start in fixed or [None]:
+            for way, options in _ways(fixed.get(start), episodes, noops).items():
+                row = _summary(agent.play(env, way != "sampled", options))
+                _show(rows, f"{start}: {way}" if several else way, row)
+    for way in _ways({}, episodes, noops) if several else ():
+        _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
     return rows
 
 
@@ -123,17 +108,15 @@ def _under_conditions(agent, episodes, env_kwargs):
         if not conditions:
             raise UserError(
                 f"{env.unwrapped} states no conditions under which to evaluate an agent: it has no "
-                "attribute robustness, such as {'windy': {'wind': 3.0}}. Evaluate it without "
-                "--robustness, and give conditions as --env_kwargs:NAME VALUE."
+                "attribute robustness, such as {'windy': {'wind': 3.0}}."
             )
     changes = {name: merged(env_kwargs, changed) for name, changed in conditions.items()}
     for kwargs in changes.values():  # finds invalid conditions before anything is played
         agent.make_env(kwargs).close()
     rows = {}
     for name, kwargs in changes.items():
-        with ExitStack() as opened:
-            make = lambda: opened.enter_context(closing(agent.make_env(kwargs)))  # noqa: B023, E731
-            played = agent.play([], make, True, [{}] * episodes)
+        with closing(agent.make_env(kwargs)) as env:
+            played = agent.play(env, True, [{}] * episodes)
         row = _summary(played)
         del row["StdEpRet"]
         falls = float(np.mean([episode.terminated for episode in played]))
@@ -155,33 +138,15 @@ class _Agent:
         loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
         self._policy = functools.partial(policy_of, loaded, seed=seed)
         self._seed, self._max_ep_len = seed, max_ep_len or None
-        self._at_a_time, self._threads = _at_a_time(fpath)
 
-    def play(self, envs, make, greedy, options):
-        """Play an episode for each of `options`, the options of `reset`; `envs` grows as needed."""
-        while len(envs) < min(self._at_a_time, len(options)):
-            envs.append(make())
-        resets = [dict(seed=self._seed + i, options=o or None) for i, o in enumerate(options)]
-        get_action = self._policy(deterministic=greedy)
-        return play(envs, get_action, resets, self._max_ep_len, self._threads)
-
-
-def _at_a_time(fpath):
-    """Return the number of environments to play at the same time, and the number of threads.
-
-    There are no more environments than training had in one process, because some simulators exist
-    only once per process. If training used only the main thread, that is used here as well, because
-    some environments, such as those with a database or OpenGL, are bound to the thread that has
-    made them.
-    """
-    try:
-        config = read_config(fpath)
-    except (OSError, ValueError):
-        return 1, 1
-    num_envs = config.get("num_envs", _MOST)
-    at_a_time = min(num_envs, _MOST) if type(num_envs) is int and num_envs > 0 else 1
-    threads = threads_per_rank() if config.get("vectorization", "threads") == "threads" else 1
-    return at_a_time, threads
+    def play(self, env, greedy, options):
+        """Play an episode for each of `options`, the options of `reset`."""
+        play = functools.partial(play_episode, env, self._policy(deterministic=greedy))
+        seeds = itertools.count(self._seed)
+        return [
+            play(i, self._max_ep_len, seed=next(seeds), options=each or None)
+            for i, each in enumerate(options)
+        ]
 
 
 def _ways(start, episodes, noops):
@@ -198,51 +163,6 @@ def _ways(start, episodes, noops):
         "greedy, after no-ops": [start | {"noops": number} for number in range(noops + 1)],
         "sampled": [start] * episodes,
     }
-
-
-def play(
-    envs: Sequence[gym.Env],
-    get_action: Callable[[Any], Any],
-    starts: Iterable[dict[str, Any]],
-    max_ep_len: int | None = None,
-    threads: int = 1,
-) -> list[Episode]:
-    """Play an episode for each of `starts`, the arguments of `reset`, and return them in order.
-
-    As many episodes are played at the same time as there are environments. The agent acts for one
-    episode after the other, so that the same starts give the same episodes. With one thread, the
-    environments step in the caller's thread; with more, in a pool of threads.
-
-    Raises:
-        UserError: An environment has failed; the message says where, and what was played before.
-    """
-    waiting = enumerate(starts)
-    episodes: list[Episode] = []
-
-    def begin(env):
-        for number, start in waiting:
-            episodes.append(Episode(number, env, get_action, start, max_ep_len))
-            return episodes[-1:]
-        return []
-
-    try:
-        with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
-            playing = [episode for env in envs for episode in begin(env)]
-            while playing:
-                actions = [episode.act() for episode in playing]
-                list((pool.map if pool else map)(Episode.step, playing, actions))
-                playing = [
-                    episode
-                    for each in playing
-                    for episode in (begin(each.env) if each.over else [each])
-                ]
-    except UserError as error:
-        rets = [episode.ret for episode in episodes if episode.over]
-        if not rets:
-            raise
-        played = f"Episodes before that: {len(rets)}, with a mean return of {np.mean(rets):.4g}."
-        raise UserError(f"{error} {played}") from error.__cause__
-    return episodes
 
 
 def _summary(episodes):
@@ -283,8 +203,10 @@ def main(argv: Sequence[str]) -> None:
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
     find_save(args.fpath, args.itr)  # checked before TensorFlow is loaded, which takes a while
-    if args.output:
-        _check_output(args.output)
+    if args.output and (os.path.exists(args.output) or not Path(args.output).parent.is_dir()):
+        raise UserError(
+            f"--output is {args.output}; give the name of a new file, in a directory that exists."
+        )
     import_for_command(args.modules)
     quiet_tensorflow()
     rows = evaluate_run(
@@ -300,35 +222,7 @@ def main(argv: Sequence[str]) -> None:
         env_kwargs=env_kwargs,
     )
     if args.output:
-        _write(rows, args.output)
-
-
-def _check_output(path):
-    """Raise UserError if the results cannot be written, before there are any."""
-    try:
-        Path(path).touch(exist_ok=False)
-        os.remove(path)
-    except OSError as error:
-        raise UserError(
-            f"--output is {path}, which cannot be written ({error.strerror}); give the name of a "
-            "new file, in a directory that exists."
-        ) from error
-
-
-def _write(rows, path):
-    # JSON has no numbers that are not finite.
-    known = {
-        name: {column: x if math.isfinite(x) else None for column, x in row.items()}
-        for name, row in rows.items()
-    }
-    try:
-        with atomic_output(path) as temporary:
-            text = json.dumps(known, indent=4, allow_nan=False)
-            Path(temporary).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"cannot write the results to {path} ({error.strerror}); they are in the table above."
-        ) from error
+        Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
 
 
 def _parser():
@@ -339,22 +233,11 @@ def _parser():
         epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
-    add_length_argument(parser)
-    parser.add_argument(
-        "--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})"
-    )
-    parser.add_argument(
-        "--noops",
-        type=int,
-        default=NOOPS,
-        help=f"where it is an option, episodes that begin with 0 to this many no-ops ({NOOPS})",
-    )
-    parser.add_argument(
-        "--robustness",
-        action="store_true",
-        help="greedy episodes under each of the conditions that the environment states, such as "
-        "another friction or mass",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the samples and the environments")
-    parser.add_argument("--output", metavar="FILE", help="write the numbers as JSON, too")
+    add = parser.add_argument
+    add("--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)")
+    add("--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})")
+    add("--noops", type=int, default=NOOPS, help=f"most no-ops, where there are any ({NOOPS})")
+    add("--robustness", action="store_true", help="under the conditions of the environment")
+    add("--seed", type=int, default=0, help="of the samples and the environments")
+    add("--output", metavar="FILE", help="write the numbers as JSON, too")
     return parser

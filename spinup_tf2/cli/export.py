@@ -17,7 +17,7 @@ def main(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     import_for_command(args.modules)
     quiet_tensorflow()
-    from spinup_tf2.exporting.export import export
+    from spinup_tf2.exporting import export
 
     exported = export(
         args.fpath,
@@ -39,23 +39,15 @@ def _parser():
         "the run's does, and measure how long it takes.",
     )
     add_agent_arguments(parser)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--format",
         required=True,
         choices=FORMATS,
         help="numpy: a directory with policy.npz and policy.py, which needs NumPy only; "
         "savedmodel: a SavedModel with one signature",
     )
-    parser.add_argument(
-        "--output",
-        "-o",
-        metavar="PATH",
-        help="where to write it (in the current directory, under the run's name)",
-    )
-    parser.add_argument(
-        "--sample", action="store_true", help="sample actions instead of taking the most likely"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace an exported policy that is there already"
-    )
+    add("--output", "-o", metavar="PATH", help="where to write it (here, under the run's name)")
+    add("--sample", action="store_true", help="sample actions instead of taking the most likely")
+    add("--overwrite", action="store_true", help="replace an exported policy that is there")
     return parser

@@ -6,18 +6,16 @@ Nothing on the command line is executed: values are Python literals, names from 
 from __future__ import annotations
 
 import ast
-import functools
-import math
-import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spinup_tf2.arguments.checks import PYTHON_ONLY, may_be_true
+from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError, did_you_mean
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_dicts, network_arguments, signature_of
+from spinup_tf2.experiments.presets import merged, nested
 
 # Shorter forms of some common but long flags.
 SUBSTITUTIONS = {
@@ -29,28 +27,17 @@ SUBSTITUTIONS = {
 }
 
 # Flags that determine how experiments are run, with one value each. They are not part of the grid.
-RUN_KEYS = (
-    *("num_cpu", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
-    *("preset", "workers", "skip_finished"),
-)
 SWITCHES = ("datestamp", "overwrite", "quiet", "skip_finished")
+RUN_KEYS = (*SWITCHES, "num_cpu", "launcher", "data_dir", "preset", "workers")
 
 # Flags whose values are taken literally: `--exp_name 1e3` is not the number 1000.
-TEXT_KEYS = ("exp_name", "env_name", "data_dir", "launcher", "preset", "init_from")
+_TEXT_KEYS = ("exp_name", "env_name", "data_dir", "launcher", "preset", "init_from")
 
 # Flags whose values are a single list of strings, and not a grid.
-LIST_KEYS = ("callbacks", "track", "wrapper")
-
-# For these, and for lists, the value `None` means None.
-_MAY_BE_NONE = ("init_from",)
+_LIST_KEYS = ("callbacks", "track", "wrapper")
 
 # Flags that may not be repeated: if only the last one counted, values would be lost.
-_ONLY_ONCE = {
-    "preset": "",
-    "env": ", as --env A B for several",
-    "env_name": ", as --env_name A B for several",
-    "wrapper": ", as --wrapper A B for several",
-}
+_ONLY_ONCE = ("preset", "env", "env_name", "wrapper")
 
 
 def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
@@ -61,28 +48,26 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
         name of each flag. The order, which determines that of a grid, is the same as in Spinning
         Up: plain flags as typed, then those with a shorthand, then substituted ones.
     """
-    argv = split_equals(argv)
-    if argv and re.match("-[a-z]", argv[0]):
-        raise one_dash(argv[0])
-    if argv and not argv[0].startswith("--"):
-        raise UserError(
-            f"You didn't specify a first flag. {argv[0]!r} stands before any flag; "
-            "write for instance --env CartPole-v1."
-        )
-    words, shorthands = {}, {}
-    for argument in argv:
-        if argument.startswith("--"):
-            name, shorthand = _name_and_shorthand(argument[2:])
+    words: dict[str, list[str]] = {}
+    shorthands = {}
+    for word in split_equals(argv):
+        if word.startswith("--"):
+            name, bracket, rest = word[2:].removesuffix("]").partition("[")
             if name in words and name in _ONLY_ONCE:
-                raise UserError(f"--{name} is given twice; give it once{_ONLY_ONCE[name]}.")
-            words[name], shorthands[name] = [], shorthand  # a repeated flag replaces the first
+                raise UserError(f"--{name} is given twice; give it once, with all its values.")
+            words[name] = []  # a repeated flag replaces the first
+            shorthands.pop(name, None)
+            if bracket:
+                shorthands[name] = rest
+        elif words:
+            words[name].append(word)
         else:
-            words[name].append(argument)
-
-    shorthands = {name: short for name, short in shorthands.items() if short is not None}
+            raise UserError(
+                f"You didn't specify a first flag. {word!r} stands before any flag; "
+                "write for instance --env CartPole-v1."
+            )
     for name in shorthands:  # they come last in the names of experiments
         words[name] = words.pop(name)
-
     for short, name in SUBSTITUTIONS.items():
         if short in words:
             if name in words:
@@ -90,25 +75,20 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
             words[name] = words.pop(short)
         if short in shorthands:
             shorthands[name] = shorthands.pop(short)
+    return {name: _values(name, texts) for name, texts in words.items()}, shorthands
 
-    flags = {}
-    for name, values in words.items():
-        of_texts = name in (*TEXT_KEYS, *LIST_KEYS)
-        if not values and (of_texts or not may_be_true(name)):
-            raise UserError(f"--{name} was given without a value.")
-        if of_texts:
-            if "" in values:
-                raise UserError(f"--{name} was given an empty text; was a variable not set?")
-            if name == "init_from":  # the same run with and without a trailing slash
-                values = [os.path.normpath(value) for value in values]
-            if name in _MAY_BE_NONE:
-                values = [None if value == "None" else value for value in values]
-            if name in LIST_KEYS:
-                values = [None if values == ["None"] else values]
-            flags[name] = values
-        else:
-            flags[name] = [parse_value(value) for value in values] or [True]
-    return flags, shorthands
+
+def _values(name, texts):
+    """Return the values of a flag, which stand for True if there are none."""
+    if name not in (*_TEXT_KEYS, *_LIST_KEYS):
+        return [parse_value(text) for text in texts] or [True]
+    if not texts or "" in texts:
+        raise UserError(f"--{name} was given without a value; was a variable not set?")
+    if name == "init_from":
+        return [None if text == "None" else text for text in texts]
+    if name in _LIST_KEYS:
+        return [None if texts == ["None"] else texts]
+    return texts
 
 
 def split_equals(argv: Iterable[str]) -> list[str]:
@@ -117,41 +97,19 @@ def split_equals(argv: Iterable[str]) -> list[str]:
     return [part for pair in pairs for part in pair]
 
 
-def one_dash(word: str) -> UserError:
-    """Return the error for a flag with a single dash."""
-    return UserError(f"{word} has one dash; did you mean -{word}?")
-
-
-def _name_and_shorthand(flag):
-    """Split `hid[h]` into `hid` and the shorthand `h`, which is None without brackets."""
-    name, bracket, rest = flag.partition("[")
-    return (name, rest[:-1]) if bracket and rest.endswith("]") else (flag, None)
-
-
 # tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations by the names that their libraries give them.
-# Keras knows them all by their plain names. (torch.nn.LeakyReLU is left out: its slope differs.)
-_ACTIVATION_PREFIXES = ("tf.nn.", "tf.", "tf.keras.activations.", "keras.activations.")
-_TORCH_CLASSES = (
-    *("ELU", "GELU", "Identity", "ReLU", "SELU", "Sigmoid", "SiLU"),
-    *("Softplus", "Softsign", "Tanh"),
-)
-
-
-@functools.cache
-def _known_names():
-    """Return the names other than literals that are known as values, and what they stand for."""
-    dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
-    of_torch = {f"torch.nn.{name}": activation_of_class(name) for name in _TORCH_CLASSES}
-    return dotted | of_torch
+# Keras knows them all by their plain names.
+_ACTIVATION = re.compile(r"(?:tf(?:\.nn)?|(?:tf\.)?keras\.activations|torch\.nn)\.(\w+)")
 
 
 def parse_value(text: str) -> Any:
-    """Parse a known name or a Python literal (`1e-3`, `[32,32]`, `True`, `None`).
+    """Parse the name of an activation or a Python literal (`1e-3`, `[32,32]`, `True`, `None`).
 
     Anything else is returned as a string.
     """
-    if text in _known_names():
-        return _known_names()[text]
+    if named := _ACTIVATION.fullmatch(text):
+        name = named[1] if named[1] in ACTIVATIONS else activation_of_class(named[1])
+        return name or text  # torch.nn.LeakyReLU has a slope of its own
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's parser may warn about other text
@@ -166,26 +124,13 @@ def only_value(key: str, values: list) -> Any:
     """Return the value of a flag that takes exactly one."""
     if len(values) > 1:
         given = " ".join(map(str, values))
-        quotes = (
-            f" Put a name with spaces in quotes: --{key} {given!r}." if key in TEXT_KEYS else ""
-        )
         raise UserError(
-            f"You can only provide one value for {key}; there are {len(values)}: {given}.{quotes}"
+            f"You can only provide one value for {key}; there are {len(values)}: {given}."
         )
     [value] = values
     if key in SWITCHES and not isinstance(value, bool):
         raise UserError(f"--{key} is a switch; give it without a value instead of {value!r}.")
     return value
-
-
-def number_of_processes(num_cpu: int | str | None = None, launcher: str | None = None) -> int:
-    """Return the number of processes of an experiment; None stands for a flag that is not given."""
-    from spinup_tf2.experiments.calling import resolve_processes
-
-    number = resolve_processes(1 if num_cpu is None else num_cpu, launcher=launcher).number
-    if num_cpu == 1 != number:  # in a program 1 may be just the default, but here it was typed
-        raise UserError(f"--num_cpu is 1, but the MPI launcher started {number} processes.")
-    return number
 
 
 ENV_KWARGS_HELP = (
@@ -199,21 +144,18 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     They are for commands that make environments without training in them. Each flag
     `--env_kwargs:NAME` takes exactly one word, so that it may also precede positional arguments.
     """
-    from spinup_tf2.experiments.grid import ExperimentGrid
-
-    others, grid = [], ExperimentGrid()
+    others, arguments = [], {}
     words = iter(split_equals(argv))
     for word in words:
         if word.partition(":")[0] != "--env_kwargs":
             others.append(word)
             continue
-        value = next(words, "--")
-        if value.startswith("--"):
+        text = next(words, "--")
+        if text.startswith("--"):
             raise UserError(f"{word} was given without a value.")
-        grid.add(word[2:], [parse_value(value)])
-    [variant] = grid.variants()
-    check_dicts(variant)
-    env_kwargs = variant.get("env_kwargs", {})
+        arguments = merged(arguments, nested(word[2:], parse_value(text)))
+    check_dicts(arguments)
+    env_kwargs = arguments.get("env_kwargs", {})
     if "render_mode" in env_kwargs:
         raise UserError("render_mode follows from --norender, --record and --mode; leave it out.")
     return others, env_kwargs
@@ -221,13 +163,11 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
 # ---------------------------------------------------------------- names that are wrong
 
-_PRODUCT = "their product is the number of steps"
-
 # Names of flags elsewhere: what they are called here (an algorithm may have only some of these),
 # and, after a colon, how to convert the value if its unit differs.
 _FLAGS = {
     "total_timesteps timesteps total_steps num_timesteps num_env_steps max_steps num_steps steps": (
-        f"epochs steps_per_epoch: {_PRODUCT}"
+        "epochs steps_per_epoch: their product is the number of steps"
     ),
     "lr learning_rate actor_lr critic_lr policy_lr value_lr": "lr pi_lr vf_lr q_lr",
     "n_steps rollout_length": "steps_per_epoch: of all environments together",
@@ -260,9 +200,7 @@ _FLAGS = {
     "experiment run_name name": "exp_name",
     "log_dir logdir output_dir save_dir log_folder out": "data_dir",
     "wandb use_wandb wandb_project wandb_project_name wandb_entity": "track: --track wandb",
-    "tensorboard use_tensorboard tensorboard_log tensorboard_dir": (
-        "track: --track tensorboard writes into the run's directory, below --data_dir"
-    ),
+    "tensorboard use_tensorboard tensorboard_log tensorboard_dir": "track: --track tensorboard",
     "n_cpu n_cpus cpus num_procs n_proc processes np": "cpu",
     "hosts machines hostfile": "launcher: with mpirun's own flags, such as 'mpirun -hosts A,B'",
     "n_jobs jobs parallel num_workers": "workers",
@@ -280,7 +218,6 @@ _FLAGS = {
     "env_wrapper wrappers": "wrapper",
     "gui": "env_kwargs: --env_kwargs:render_mode GUI",
     "prev_epochs": "env_kwargs: --env_kwargs:prev_epochs, of the quadruped",
-    "on_policy": ": in Python programs it is behavior_policy, a function that acts instead;",
 }
 
 _COMMANDS = {
@@ -300,44 +237,32 @@ def _found(table, name):
     return next((says for names, says in table.items() if name in names.split()), "")
 
 
-def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
-    """Raise UserError for unknown flags of an algorithm, and for flags with a single dash."""
+def check_names(algorithm: str, flags: Iterable[str]) -> None:
+    """Raise UserError for unknown flags of an algorithm."""
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
     known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
     known += [*ENVIRONMENT, "exp_name", *RUN_KEYS]
-    typed = [*known, *SUBSTITUTIONS]
-    for value in [value for values in flags.values() for value in values]:
-        for word in value if isinstance(value, list) else [value]:
-            if isinstance(word, str) and word[:1] == "-" and word[1:] in typed:
-                raise one_dash(word)
     for name in flags:
         head, _, rest = name.partition(":")
         plain = ":".join(name.split(":")[:2]) in known
         own_networks = head == "ac_kwargs" and ":" in algorithm and head in known
         if plain or (rest and (head == "env_kwargs" or own_networks)):
             continue
-        if name in PYTHON_ONLY:
-            raise UserError(f"--{name} cannot be given here; call spinup_tf2.{algorithm} instead.")
         raise UserError(
-            f"--{name} is not a flag of {algorithm};{_meant(algorithm, name, typed, flags)} "
+            f"--{name} is not a flag of {algorithm};{_meant(name, [*known, *SUBSTITUTIONS])} "
             f"python -m spinup_tf2.run {algorithm} --help shows them all."
         )
 
 
-def _meant(algorithm, wrong, known, flags):
+def _meant(name, known):
     """Return what a wrong flag is called here, as a part of a sentence; "" if that is not clear."""
-    name = wrong.lower().replace("-", "_")
+    name = name.lower().replace("-", "_")
     if name in known:
         return f" it is called --{name}."
     names, _, note = _found(_FLAGS, name).partition(": ")
     here = [f"--{each}" for each in names.split() if each in known]
     if not here:
-        return f" {note}" if note and not names else did_you_mean(name, known, "--")
-    if note == _PRODUCT and here == ["--epochs", "--steps_per_epoch"]:
-        default = signature_of(algorithm).defaults["steps_per_epoch"]
-        steps, per_epoch = flags[wrong][0], flags.get("steps_per_epoch", [default])[0]
-        if isinstance(steps, int | float) and isinstance(per_epoch, int) and per_epoch > 0:
-            note += f"; {steps:.0f} are --epochs {math.ceil(steps / per_epoch)}"
+        return did_you_mean(name, known, "--")
     return f" here it is {' and '.join(here)}{note and f' ({note})'}."
 
 
@@ -346,12 +271,4 @@ def no_command(command: str, known: list[str]) -> UserError:
     plain = re.sub("_(tf1|pytorch)$", "", command.lower())  # as in Spinning Up
     meant = _found(_COMMANDS, plain)
     hint = f" {meant};" if meant else did_you_mean(plain, known)
-    file = re.match(r"(.*)\.py(:|$)", command)
-    return UserError(
-        f"{command!r} is not a command;{hint} the commands are {', '.join(known)}."
-        + (
-            f" An algorithm of your own is {file[1]}:NAME, with the name of the function."
-            if file
-            else ""
-        )
-    )
+    return UserError(f"{command!r} is not a command;{hint} the commands are {', '.join(known)}.")

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE, check
+import gymnasium as gym
+
+from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, check
 from spinup_tf2.cli.agents import line_of, run_policy
 from spinup_tf2.cli.flags import split_env_kwargs
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import add_import_argument, import_named, look_here
+from spinup_tf2.envs.rendering import INSTALL, choose_render_mode, shown_or_recorded
+from spinup_tf2.envs.wrappers import frames_per_second
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import check_environment
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 MODES = ("human", "random")
 
@@ -37,21 +36,16 @@ def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `play`."""
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
-    check(NON_NEGATIVE_INTEGER, seed=args.seed or 0, fps=args.fps or 0)
-    check(POSITIVE, zoom=args.zoom)
+    check(NON_NEGATIVE_INTEGER, seed=args.seed or 0)
     look_here()  # for environments given as module:EnvId
     import_named(args.modules)
-    from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
-
     human = args.mode == "human"
-    render_mode: str | None = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
-    if args.record and not human:
-        choose_render_mode(args.record, args.norender)  # before a graphics library is loaded
-    make = _maker(args.env, env_kwargs, human)
     if human:
         choose_render_mode(record=False, norender=False, hint=_RANDOM_HINT)
+        render_mode: str | None = "rgb_array"  # gymnasium's `play` has a window of its own
     else:
         render_mode = choose_render_mode(args.record, args.norender)
+    make = _maker(args.env, env_kwargs, human)
     name = args.env.rpartition(":")[2].replace("/", "-")
     with shown_or_recorded(make, render_mode, args.record, name) as env:
         if human:
@@ -68,38 +62,17 @@ def _parser():
         description="Play a game with the keyboard, or leave it to chance.",
         epilog="Arguments of the environment: --env_kwargs:NAME VALUE.",
     )
-    parser.add_argument(
-        "--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId"
-    )
     add_import_argument(parser)
-    parser.add_argument(
-        "--mode",
-        choices=MODES,
-        default="human",
-        help="human: with the keyboard, until Esc is pressed; random: actions at random",
-    )
-    parser.add_argument("--seed", type=int, help="makes the games the same every time")
-    parser.add_argument(
-        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
-    )
-    parser.add_argument(
-        "--fps", type=int, help="frames in a second, for a human (the environment's own; 0: all)"
-    )
-    parser.add_argument(
-        "--zoom", type=float, default=ZOOM, help="how much larger a human sees the frames (3)"
-    )
-    parser.add_argument(
-        "--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)"
-    )
-    parser.add_argument(
-        "--steps", type=int, help="number of steps at random, of as many episodes as they take"
-    )
-    parser.add_argument(
-        "--norender",
-        "-nr",
-        action="store_true",
-        help="open no window, only print what becomes of the episodes at random",
-    )
+    add = parser.add_argument
+    add("--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId")
+    add("--mode", choices=MODES, default="human", help="who plays: you (until Esc), or chance")
+    add("--seed", type=int, help="makes the games the same every time")
+    add("--record", metavar="DIR", help="write a video (mp4) of each episode into DIR")
+    add("--fps", type=int, help="frames in a second (the environment's own; 0: all), for a human")
+    add("--zoom", type=float, default=ZOOM, help="how much larger a human sees the frames (3)")
+    add("--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)")
+    add("--steps", type=int, help="number of steps at random, instead of --episodes")
+    add("--norender", "-nr", action="store_true", help="open no window for episodes at random")
     return parser
 
 
@@ -136,14 +109,9 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
         fps: Steps per second; 0 for as many as possible, None for the environment's own number.
         zoom: Size of the window relative to the frames.
     """
-    from spinup_tf2.envs.rendering import INSTALL
-    from spinup_tf2.envs.wrappers import frames_per_second
-
     if find_spec("pygame") is None:
         raise UserError(f"Playing needs pygame; install it with: {INSTALL}.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns about plots, which are not used here
-        from gymnasium.utils.play import play
+    from gymnasium.utils.play import play
     from gymnasium.wrappers import RecordEpisodeStatistics
 
     keys_to_action, meanings = _keys(env), []

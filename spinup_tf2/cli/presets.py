@@ -8,42 +8,38 @@ from collections.abc import Sequence
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import print_once
 from spinup_tf2.errors import UserError, did_you_mean
-from spinup_tf2.experiments.presets import Preset, as_flags, presets_for
+from spinup_tf2.experiments.presets import as_flags, presets_for
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `presets`."""
     args = _parser().parse_args(argv)
-    everything = {algorithm: presets_for(algorithm, args.env) for algorithm in ALGORITHMS}
-    names = {name for algorithm in ALGORITHMS for name in presets_for(algorithm)}
+    names = sorted({name for algorithm in ALGORITHMS for name in presets_for(algorithm)})
     for word in args.words:
         if word not in (*ALGORITHMS, *names):
-            known = [*ALGORITHMS, *sorted(names)]
             raise UserError(
-                f"{word!r} is neither an algorithm nor a preset;{did_you_mean(word, known)} they "
-                f"are {', '.join(known)}."
+                f"{word!r} is neither an algorithm nor a preset;"
+                f"{did_you_mean(word, [*ALGORITHMS, *names])} the presets are {', '.join(names)}."
             )
     algorithms = [word for word in args.words if word in ALGORITHMS] or ALGORITHMS
-    wanted = names.intersection(args.words) or names
+    wanted = [word for word in args.words if word in names]
     presets = [
         preset
         for algorithm in algorithms
-        for name, preset in everything[algorithm].items()
-        if name in wanted
+        for name, preset in presets_for(algorithm, args.env).items()
+        if name in (wanted or names)
     ]
     if not presets:
         fitting = f" that fits {args.env}" if args.env else ""
         raise UserError(f"there is no such preset{fitting}; leave a filter out.")
-    in_full = args.full or names.intersection(args.words)
-    print_once("\n".join(map(described if in_full else preset_line, presets)))
+    print_once("\n".join(map(_described if args.full or wanted else _in_a_line, presets)))
 
 
-def preset_line(preset: Preset) -> str:
-    """Describe a preset in one line, with the flag that selects it."""
+def _in_a_line(preset):
     return f"{preset.algorithm.ljust(5)} --preset {preset.name.ljust(17)} {preset.doc}"
 
 
-def described(preset: Preset) -> str:
+def _described(preset):
     """Describe a preset with all its settings for its environment, and the origin of each."""
     arguments = preset.settings | ({"env_kwargs": preset.env_kwargs} if preset.env_kwargs else {})
     flags = {f"--{flag}": repr(value) for flag, value in as_flags(arguments).items()}

@@ -9,13 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left, whole_numbers
-from spinup_tf2.cli.flags import (
-    SUBSTITUTIONS,
-    number_of_processes,
-    only_value,
-    parse_flags,
-)
+from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, whole_numbers
+from spinup_tf2.cli.flags import SUBSTITUTIONS, only_value, parse_flags
 from spinup_tf2.cli.help import HELP, print_once
 from spinup_tf2.envs.making import wrapper_of
 from spinup_tf2.envs.modules import (
@@ -26,18 +21,23 @@ from spinup_tf2.envs.modules import (
     is_own,
 )
 from spinup_tf2.errors import UserError, did_you_mean, one_line
-from spinup_tf2.experiments.calling import resume_experiment
+from spinup_tf2.experiments import calling
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, has_options, signature_of
-from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
+from spinup_tf2.experiments.experiment import (
+    Experiment,
+    NamedAlgorithm,
+    check_exp_name,
+    check_launch,
+)
+from spinup_tf2.files.as_json import from_json
 from spinup_tf2.files.env_spec import register_for_file
-from spinup_tf2.files.kwargs_json import from_json
 from spinup_tf2.files.run_directory import runs_in
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.training.checkpoints import Checkpoints
 
-# Flags that `resume` accepts: those that do not make it another run.
 _MOST_PER_CORE = 8  # processes that the file of a run may start
 
+# Flags that `resume` accepts: those that do not make it another run.
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "launcher", "quiet")
 
 USAGE = """
@@ -63,27 +63,32 @@ def main(argv: Sequence[str]) -> None:
 
     mpi.write_by_lines()
     mpi.comm()
-    modules, argv = _take_modules(argv)
-    import_for_command(modules)
-    run_dir, algorithm, options, kwargs = parse_resume(argv)
-    options |= dict(modules=modules)
-    resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
-
-
-def _take_modules(argv):
-    """Split a command line into the modules that `--import` names, and the rest."""
     parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
     add_import_argument(parser)
-    known, rest = parser.parse_known_args(argv)
-    return known.modules, rest
+    known, argv = parser.parse_known_args(argv)
+    import_for_command(known.modules)
+    run_dir, algorithm, options, kwargs = parse_resume(argv)
+    exp_name, quiet = options["exp_name"], options["quiet"]
+    logger_kwargs = dict(output_dir=run_dir, quiet=quiet, exp_name=exp_name)
+    logger_kwargs |= dict(preset=options["preset"])
+    experiment = Experiment(
+        exp_name or os.path.basename(os.path.abspath(run_dir)),
+        NamedAlgorithm(algorithm),
+        kwargs | {"resume": True},
+        logger_kwargs,
+        tuple(known.modules),
+    )
+    check_launch([experiment])
+    processes = calling.resolve_processes(options["num_cpu"], options["launcher"])
+    calling.run_experiment(experiment, processes, quiet)
 
 
 def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
     """Read and check the arguments of `resume`, and the description in the run's checkpoint.
 
     Returns:
-        The run's directory, the algorithm, keyword arguments for `resume_experiment`, and keyword
-        arguments for the algorithm.
+        The run's directory, the algorithm, `exp_name`, `preset`, `quiet`, `num_cpu` and `launcher`
+        as a dict, and the arguments of the algorithm.
 
     Raises:
         UserError: The run cannot be resumed, or an argument is invalid.
@@ -93,29 +98,25 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
             "resume needs the directory of a run, before any flag: resume RUN_DIR [--epochs N]."
         )
     run_dir, *rest = argv
-    if rest and not rest[0].startswith("-"):
-        raise UserError(
-            f"resume continues one run, and {rest[0]!r} is a second one; resume them one after "
-            "the other, or start the command of the grid once more, with --resume."
-        )
     given = _changes(rest)
     run = _described_run(run_dir)
-    algorithm, command = run["function"], run["command"]
-    command = command | _environment_arguments(command, run_dir)
+    algorithm = run["function"]
+    command = run["command"] | _environment_arguments(run["command"], run_dir)
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
-    options = {key: given.pop(key) for key in ("launcher",) if key in given}
-    alone = not launched.by_mpi() and "launcher" not in options
-    if alone and "num_cpu" not in given and run["num_procs"] > _MOST_PER_CORE * os.cpu_count():
+    launcher, quiet = given.pop("launcher", None), given.pop("quiet", False)
+    alone = launcher is None and not launched.by_mpi()
+    most = _MOST_PER_CORE * os.cpu_count()
+    if alone and "num_cpu" not in given and run["num_procs"] > most:
         raise UserError(
             f"the run in {run_dir} had {run['num_procs']} processes, which is too many for this "
             "machine; give --num_cpu."
         )
-    asked = given.pop("num_cpu", None if launched.by_mpi() else run["num_procs"])
-    num_cpu = number_of_processes(asked, options.get("launcher"))
-    options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
-    if isinstance(run.get("preset"), str):
-        options |= dict(preset=run["preset"])
+    asked = given.pop("num_cpu", 1 if launched.by_mpi() else run["num_procs"])
+    num_cpu = calling.resolve_processes(asked, launcher).number
+    preset = run.get("preset") if isinstance(run.get("preset"), str) else None
+    options = dict(exp_name=run["exp_name"], preset=preset)
+    options |= dict(quiet=quiet, num_cpu=num_cpu, launcher=launcher)
     if num_cpu != run["num_procs"]:  # redistribute the environments
         if run["num_envs"] % num_cpu:
             raise UserError(
@@ -124,8 +125,17 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
             )
         command = command | dict(num_envs=run["num_envs"] // num_cpu)
     check_values(algorithm, command | given, num_cpu)
-    if "epochs" in given and type(run["epochs_done"]) is int:
-        check_epochs_left(given["epochs"], run["epochs_done"], run_dir)
+    apart = command.get("vectorization") not in (None, "sync") and "vectorization" not in given
+    if alone and apart and run["num_envs"] > most:
+        raise UserError(
+            f"the run in {run_dir} has {run['num_envs']} environments that run at the same time, "
+            "which is too many for this machine; give --vectorization, such as sync."
+        )
+    if "track" not in given and {*(command.get("track") or ())} - {"tensorboard"}:
+        raise UserError(
+            f"the run in {run_dir} sends what it logs to {', '.join(command['track'])}; if you "
+            "want that, say so: --track with these names, or --track None."
+        )
     return run_dir, algorithm, options, command | given
 
 
@@ -152,24 +162,20 @@ def _described_run(run_dir):
         raise UserError(f"there is no directory {run_dir}.")
     run = Checkpoints(run_dir).describe()
     if run is None:
-        what = "give the directory of a run"
-        if runs := runs_in(run_dir, "checkpoint"):
-            what = f"give one of the runs in it: {runs}"
-        elif os.path.lexists(os.path.join(run_dir, "progress.txt")):
-            what = (
-                "its checkpoint_freq was 0, it was killed before the first one, or the disk was "
-                "full; train again, with --overwrite"
-            )
-        raise UserError(
-            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."
-        )
-    run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
+        runs = runs_in(run_dir, "checkpoint")
+        hint = f"; give one of the runs in it: {runs}" if runs else ""
+        raise UserError(f"{run_dir} holds no checkpoint that can be read{hint}.")
+    names = ("algorithm", "command", "exp_name", "num_envs", "num_procs")
+    run = dict.fromkeys(names) | run
     function, command = run.setdefault("function", run["algorithm"]), run["command"]
-    known_here = function in [*ALGORITHMS] or (
-        isinstance(function, str) and (":" in function or command is None)
-    )
-    if not known_here or not isinstance(command, dict | None):
-        raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
+    numbers = (run["num_envs"], run["num_procs"])
+    if not (
+        isinstance(function, str)
+        and isinstance(command, dict | None)
+        and all(type(number) is int and number > 0 for number in numbers)
+        and all(isinstance((command or {}).get(x), list | None) for x in ("callbacks", "track"))
+    ):
+        raise UserError(f"the checkpoint in {run_dir} does not describe a run.")
     if command is None:
         raise UserError(
             f"the run in {run_dir} was started by a Python program, with an algorithm, an "
@@ -178,16 +184,10 @@ def _described_run(run_dir):
         )
     _check_algorithm(function, run_dir)
     known = {*signature_of(function).defaults, *ENVIRONMENT} - {*PYTHON_ONLY}
-    if not command.keys() <= known:
-        unknown = ", ".join(sorted(command.keys() - known))
+    if unknown := ", ".join(sorted(command.keys() - known)):
         raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
     if run["exp_name"] is not None:
         check_exp_name(run["exp_name"])
-    numbers = (run["num_envs"], run["num_procs"])
-    if not all(type(number) is int and number > 0 for number in numbers):
-        raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
-    if not all(isinstance(command.get(name), list | None) for name in ("callbacks", "track")):
-        raise UserError(f"the checkpoint in {run_dir} has callbacks or trackers that are no list.")
     return run
 
 
@@ -211,8 +211,8 @@ def _check_algorithm(name, run_dir):
         return
     module, _, function = name.rpartition(":")
     with _of_run(run_dir, f"the algorithm {name}"):
-        if is_own(module):
-            raise UserError("it is of no algorithm that is known here")
+        if not module or is_own(module):
+            raise UserError("it is none")
         found = vars(import_for_file(module)).get(function)
         if getattr(found, "__module__", None) != module or not has_options(name):
             raise UserError("it is none")

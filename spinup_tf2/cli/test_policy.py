@@ -53,49 +53,29 @@ def _parser():
         epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
-    add_length_argument(parser)
-    parser.add_argument(
-        "--episodes",
-        "-n",
-        type=int,
-        help=f"number of episodes ({EPISODES}; with --record {RECORDED_EPISODES})",
-    )
-    parser.add_argument(
-        "--norender", "-nr", action="store_true", help="do not open a window, only print returns"
-    )
-    parser.add_argument(
-        "--deterministic", "-d", action="store_true", help="take the most likely action each time"
-    )
-    parser.add_argument("--seed", type=int, help="makes the episodes the same every time")
-    parser.add_argument(
-        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
-    )
+    add = parser.add_argument
+    add("--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)")
+    known = f"number of episodes ({EPISODES}; with --record {RECORDED_EPISODES})"
+    add("--episodes", "-n", type=int, help=known)
+    add("--norender", "-nr", action="store_true", help="open no window, only print returns")
+    add("--deterministic", "-d", action="store_true", help="take the most likely action each time")
+    add("--seed", type=int, help="makes the episodes the same every time")
+    add("--record", metavar="DIR", help="write a video (mp4) of each episode into DIR")
     return parser
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say which agent to load to a command's parser."""
     add_import_argument(parser)
-    parser.add_argument("fpath", help="directory of the run")
-    parser.add_argument(
-        "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
-    )
-    parser.add_argument(
-        "--best", action="store_true", help="load the weights that have done best in training"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("fpath", help="directory of the run")
+    add("--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)")
+    add("--best", action="store_true", help="load the weights that have done best in training")
+    add(
         "--allow_pickle",
         action="store_true",
-        help="if env_spec.json is not sufficient, load the environment from vars.pkl, and networks "
-        "that are not this package's own from their SavedModel. Both run code in these files: only "
-        "for runs of people you trust",
-    )
-
-
-def add_length_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `--len` to the parser of a command that plays episodes."""
-    parser.add_argument(
-        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
+        help="load what may run code: an environment from vars.pkl, networks that are not this "
+        "package's own from their SavedModel. Only for runs of people you trust",
     )
 
 

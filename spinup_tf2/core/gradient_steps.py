@@ -141,12 +141,7 @@ class GradientSteps:
     def gradients(
         self, batch: Batch, index: tf.Tensor | None = None
     ) -> tuple[list[tf.Tensor], Info]:
-        """Return gradients and info, averaged over ranks in a single message.
-
-        Args:
-            batch: The batch.
-            index: The rows of it to use; None: all.
-        """
+        """Return gradients and info of the batch, or of the rows `index` of it, over all ranks."""
         grads, info = self.own_gradients(batch if index is None else rows(batch, index))
         averaged = iter(mpi_avg_grads([*grads, *(tf.cast(x, tf.float32) for x in info.values())]))
         return [next(averaged) for _ in grads], {key: next(averaged) for key in info}
@@ -174,11 +169,7 @@ class GradientSteps:
     def take(self, batch: Batch, minibatches: tf.Tensor | None, before: Info) -> tuple:
         """Take the steps, in a loop of TensorFlow; return how many there were.
 
-        Args:
-            batch: The batch.
-            minibatches: Rows of each minibatch `[passes, count, size]`; None: each step is taken on
-                the whole batch.
-            before: The info of the batch.
+        The arguments are those of Training, and the info of the batch before the steps.
         """
         over, passes = self.stops(before), tf.constant(0)
         if minibatches is None:
@@ -214,14 +205,13 @@ class Training:
         self._compiled = compiled(self._take, autograph=True)
 
     def _take(self, batch, minibatches, active):
-        """Return (info before, info after, passes) of each of the active GradientSteps."""
+        """Return (info before, info after, passes) of each of the GradientSteps."""
         before = [each.info(batch) for each in self.steps]
-        results = []
-        for i, each in enumerate(self.steps):
-            passes = each.take(batch, minibatches, before[i]) if active[i] else tf.constant(0)
-            results.append(passes)
-        afters = [each.info(batch) for each in self.steps]
-        return before, afters, results
+        passes = [
+            each.take(batch, minibatches, before[i]) if active[i] else tf.constant(0)
+            for i, each in enumerate(self.steps)
+        ]
+        return before, [each.info(batch) for each in self.steps], passes
 
     def __call__(
         self,
@@ -235,23 +225,24 @@ class Training:
             batch: The batch.
             minibatches: Rows of each minibatch `[passes, count, size]`; None: each step is taken on
                 the whole batch, and `num_steps` counts steps instead of passes.
-            renewed: Function `renewed(minibatches of a pass [count, size])` that returns what is
-                new in the batch before each pass. All GradientSteps then take their first pass, all
-                take their second, and so on, until each ends as usual. The infos before and after
-                are those of the batches of the first and the last pass.
+            renewed: What changes in the batch between passes; see `renewal`.
         """
+        if renewed is not None:
+            return self._pass_by_pass(batch, minibatches, renewed)
         every = (True,) * len(self.steps)
-        if renewed is None:
-            before, afters, passes = self._compiled(batch, minibatches, every)
-            return joined(before), joined(afters), int(passes[0])
-        if minibatches is None:  # each pass is one step on the whole batch
-            most = max(each.num_steps for each in self.steps)
-            minibatches = np.tile(np.arange(len(batch["adv"])), (max(most, 1), 1, 1))
-        if len(minibatches) == 0:  # for the info only
-            return self(batch, minibatches)
-        return self._pass_by_pass(batch, minibatches, renewed)
+        before, after, passes = self._compiled(batch, minibatches, every)
+        return floats(*before), floats(*after), int(passes[0])
 
     def _pass_by_pass(self, batch, minibatches, renewed):
+        """Let all GradientSteps take their first pass, then their second, until each ends as usual.
+
+        The infos before and after are those of the batches of the first and the last pass.
+        """
+        if minibatches is None:  # each pass is one step on the whole batch
+            most = max(each.num_steps for each in self.steps)
+            minibatches = np.tile(np.arange(len(batch["adv"])), (most, 1, 1))
+        if len(minibatches) == 0:  # for the info only
+            return self(batch, minibatches)
         active, total = (True,) * len(self.steps), [0] * len(self.steps)
         first: list[Info] = []
         last: list[Info] = [{}] * len(self.steps)
@@ -266,15 +257,15 @@ class Training:
             active = tuple(number == i + 1 < each.num_steps for number, each in pairs)
             if not any(active):
                 break
-        return joined(first), joined(last), total[0]
+        return floats(*first), floats(*last), total[0]
 
 
 def renewal(
     batch: Mapping[str, Any],
     fresh: Callable[[], Mapping[str, np.ndarray]] | None,
     per_minibatch: bool,
-) -> Renewed | None:
-    """Return the `renewed` argument of Training; None if batches do not change between passes.
+) -> Renewed:
+    """Return a function of a pass's minibatches `[count, size]` that renews advantages before it.
 
     Args:
         batch: The batch.
@@ -282,8 +273,6 @@ def renewal(
             leaves them as they are.
         per_minibatch: Whether to normalize advantages in each minibatch.
     """
-    if fresh is None and not per_minibatch:
-        return None
 
     def renewed(minibatches):
         new = dict(fresh() if fresh else dict(adv=batch["adv"].numpy()))
@@ -300,11 +289,6 @@ def loss_columns(before: Floats, after: Floats) -> Floats:
     return losses | {f"Delta{key}": after[key] - before[key] for key in losses}
 
 
-def joined(infos: Iterable[Mapping[str, Any]]) -> Floats:
-    """Return the infos of several losses as one dict of floats."""
+def floats(*infos: Mapping[str, Any]) -> Floats:
+    """Return the scalars of one or several infos as one dict of floats."""
     return {key: float(x) for info in infos for key, x in info.items()}
-
-
-def floats(info: Mapping[str, Any]) -> Floats:
-    """Convert a dict of scalars from a compiled function to floats."""
-    return joined([info])

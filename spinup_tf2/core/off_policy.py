@@ -91,12 +91,13 @@ def pays_to_compile(settings: Any, schedule: Schedule, ac: QActorCritic) -> bool
     return updates >= XLA_PAYS_AFTER and ac.jit_compile
 
 
-def replay_buffer(envs: VectorEnv, schedule: Schedule) -> ReplayBuffer:
-    """Return this process's share of the replay buffer, empty."""
+def replay_buffer(envs: VectorEnv, schedule: Schedule, settings: Any) -> ReplayBuffer:
+    """Return this process's share of the replay buffer, empty: no larger than the run can fill."""
     spec = envs.action_spec
+    size = min(schedule.replay_size, settings.epochs * settings.steps_per_epoch)
     return ReplayBuffer(
         *(envs.observation_space.shape, spec.shape, spec.dtype),
-        schedule.replay_size // (envs.num_envs * num_procs()),
+        size // (envs.num_envs * num_procs()),
         envs.randomness.generators(),
         obs_dtype=envs.obs_dtype,
     )
@@ -132,13 +133,13 @@ def train(
     num_envs = envs.num_envs * num_procs()  # of all processes
     actor = Actor(run.ac)
     episodes = EpisodesOfEpoch(run)
-    update_blocks = UpdateBlocks(run, update, schedule, buffer, noise)
+    rows_of = partial(batch_rows, schedule.batch_size, num_envs, envs.indices)
+    shapes = dict.fromkeys(noise, envs.action_spec.noise_shape)
     # Networks that are already trained act from the beginning.
     start_steps = schedule.start_steps if settings.init_from is None else -1
     look_every = max(1, schedule.update_every // num_envs)  # steps between checks for a stop
     if run.epoch == run.first_step == 0:
-        for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
-            theirs.assign(ours)  # including variables that are not trained
+        target.set_weights(run.ac.variables)  # including variables that are not trained
     actor.refresh()  # the weights may be those of a checkpoint
     total = settings.epochs * settings.steps_per_epoch
     if not schedule.updates_due(total):
@@ -166,39 +167,15 @@ def train(
             buffer.store(obs, act, rew, terminated, next_obs, final_obs)
             obs = next_obs  # critical: the policy must see the result of this step
             for block in range(schedule.updates_due(t), schedule.updates_due(t + num_envs)):
-                run.record(update_blocks(block))
+                first = block * schedule.block_length  # the number of the first update
+                rows = rows_of(range(first, first + schedule.block_length))
+                run.record(update(buffer.sample(rows, shapes), first))
                 actor.refresh()
             if (step + 1) % look_every == 0 and run.asked_to_stop():
                 episodes.log(step + 1)
                 run.leave(step + 1)
         episodes.log(settings.local_steps)
         run.finish_epoch()
-
-
-class UpdateBlocks:
-    """Samples the minibatches of a block of updates and performs the updates."""
-
-    def __init__(
-        self,
-        run: Any,
-        update: UpdateBlock,
-        schedule: Schedule,
-        buffer: ReplayBuffer,
-        noise: Sequence[str],
-    ):
-        envs = run.envs
-        self.update, self.buffer = update, buffer
-        self.length = schedule.block_length
-        self.rows = partial(
-            batch_rows, schedule.batch_size, envs.num_envs * num_procs(), envs.indices
-        )
-        self.noise = dict.fromkeys(noise, envs.action_spec.noise_shape)
-
-    def __call__(self, number: int) -> dict[str, np.ndarray]:
-        """Perform block `number`, counted from 0, and return the arrays to log."""
-        first = number * self.length
-        rows = self.rows(range(first, first + self.length))
-        return self.update(self.buffer.sample(rows, self.noise), first)
 
 
 class EpisodesOfEpoch:

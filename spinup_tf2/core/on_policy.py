@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.arguments.rules import behavior_inputs
 from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
 from spinup_tf2.core.nets.checks import class_for, make_actor_critic
 from spinup_tf2.core.nets.layers import first_weights, initial_weights_from
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.nets.recurrent_acting import RecurrentActor, critic_for, segments
-from spinup_tf2.core.trajectories import Returns, TrajectoryBuffer, flat
+from spinup_tf2.core.nets.recurrent_acting import RecurrentActor
+from spinup_tf2.core.trajectories import Returns, TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.errors import UserError
 
 Fresh = Callable[[], Mapping[str, np.ndarray]]
 Update = Callable[[dict[str, Any], Fresh], dict[str, float]]
@@ -37,23 +38,21 @@ def networks(
     Args:
         actor_critic, ac_kwargs: The function or class that creates the networks, and its arguments.
         envs: The environments.
-        init: Weight initialization; None: `default_init`, or for an actor_critic of the user's, the
-            weights that it comes with.
-        default_init: The algorithm's own initialization.
-        shared: Whether policy and value function must share variables (True) or must not (False);
-            None allows both.
-        closed_forms: Quantities that the policy must have in closed form: 'entropy',
-            'kl_divergence'.
+        init, default_init: The initialization of weights; see `first_weights`.
+        shared: Whether policy and value function must share variables (None: whether or not).
+        closed_forms: What the policy must have in closed form: 'entropy', 'kl_divergence'.
         normalize_obs: Whether the networks see normalized observations.
-
-    Raises:
-        UserError: The networks do not meet these requirements.
     """
     spaces = envs.observation_space, envs.prototype.action_space
     with initial_weights_from(envs.randomness.seed):
         ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, closed_forms)
         first_weights(ac, class_for(actor_critic, envs.observation_space), init, default_init)
     return NormalizedActorCritic(ac, *spaces) if normalize_obs else ac
+
+
+def actor_for(ac: BaseActorCritic, envs: VectorEnv) -> Actor | RecurrentActor:
+    """Return what acts in `envs`, fast: an Actor, or with a memory a RecurrentActor."""
+    return Actor(ac) if ac.memory is None else RecurrentActor(ac, envs)
 
 
 def train(
@@ -75,9 +74,8 @@ def train(
             one batch, and whose result is logged. The batch is a dict of tensors `[T * n, ...]`:
             obs, act, adv, ret, val, valid; with a memory, of segments `[segments, steps, ...]`.
             `fresh()` returns adv and ret of the same batch with the value function as it is now.
-        returns: Function that computes advantages and value targets; see TrajectoryBuffer.
-        n_steps: Steps of each environment per batch; None: those of a whole epoch. With several
-            updates per epoch, the mean of their scalars is logged.
+        returns: Function that computes advantages and value targets, such as `estimates`.
+        n_steps: Steps of each environment per batch; None: those of a whole epoch.
         scaler: Reward scaler; None leaves rewards unscaled.
         decay: GradientSteps whose learning rates fall linearly to 0.
     """
@@ -106,7 +104,7 @@ class Rollouts:
     ):
         envs, settings = run.envs, run.settings
         self.run, self.actor, self.returns, self.scaler = run, actor, returns, scaler
-        self.critic = critic_for(run.ac, actor)
+        self.critic = actor.critic()
         size = n_steps or settings.local_steps
         self.buffer = TrajectoryBuffer(size, act=envs.action_spec.dtype, rew=np.float32)
         self.behavior: Any = actor
@@ -115,7 +113,7 @@ class Rollouts:
         self.obs: Any = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[tuple[dict[str, Any], Fresh]]:
-        """Yield `(batch, fresh)` for each batch of the current epoch; see `Update`."""
+        """Yield `(batch, fresh)` for each batch of the current epoch; see `train`."""
         run, envs, buffer = self.run, self.run.envs, self.buffer
         steps = run.settings.local_steps
         noise = envs.randomness.noise(run.epoch, steps)  # of all steps, [T, n, ...]
@@ -137,11 +135,7 @@ class Rollouts:
 
     def batch(self, fresh: bool = False) -> dict[str, Any]:
         """Return the batch in the buffer, `[T * n, ...]`, or with a memory cut into segments."""
-        batch = self.buffer.get(self.critic, self.obs, self.returns, fresh)
-        memory = self.run.ac.memory
-        if memory is not None:
-            return segments(batch, memory.segment_length(self.buffer.size))
-        return {name: flat(x) for name, x in batch.items()}
+        return self.actor.batch(self.buffer.get(self.critic, self.obs, self.returns, fresh))
 
     def fresh(self) -> dict[str, np.ndarray]:
         """Return adv and ret of the latest batch, computed with the value function as it is now."""
@@ -168,3 +162,56 @@ def collect(
         ends = dict(terminated=terminated, truncated=truncated)
         buffer.store(final_obs, obs=seen, act=act, rew=rew, **ends, **extras)
     return obs
+
+
+class Demonstrations:
+    """An Actor in which actions that `behavior_policy` returns replace those of the policy.
+
+    Args:
+        act: The policy.
+        behavior_policy: Function of as many of these as it takes, for one environment: the number
+            of the step in the episode, from 0; a copy of the observation, as a flat vector or an
+            image and not normalized; a copy of the policy's action; the environment's number. It
+            returns the action to take, or None for the policy's. Actions are in the form that the
+            environment's `step` takes.
+        envs: The environments in which to act.
+    """
+
+    def __init__(
+        self,
+        act: Actor | RecurrentActor,
+        behavior_policy: Callable[..., Any],
+        envs: VectorEnv,
+    ):
+        self.act, self.behavior_policy, self.envs = act, behavior_policy, envs
+        self.inputs = behavior_inputs(behavior_policy)
+
+    def refresh(self) -> None:
+        self.act.refresh()
+
+    def __call__(
+        self, obs: np.ndarray, noise: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return actions and what else to keep of the step, as an Actor does.
+
+        Raises:
+            UserError: An action of `behavior_policy` does not have the shape of the action space,
+                is not in it (discrete actions), or holds numbers that are not finite.
+        """
+        act, extras = self.act(obs, noise)
+        act, own = act.copy(), self.envs.action_spec.to_env(act.copy())
+        each = zip(self.envs.elapsed.tolist(), obs.copy(), own, self.envs.indices, strict=True)
+        for i, given in enumerate(each):
+            shown = self.behavior_policy(*given[: self.inputs])
+            if shown is not None:
+                act[i] = self._to_policy(shown)
+        return act, extras
+
+    def _to_policy(self, act):
+        spec, act = self.envs.action_spec, np.asarray(act)
+        if not spec.allows(act):
+            raise UserError(
+                f"behavior_policy returned {act.tolist()}, of shape {act.shape}; the action space "
+                f"is {spec.space}. Return an action in it, or None to let the policy act."
+            )
+        return spec.from_env(act)

@@ -8,8 +8,6 @@ import numpy as np
 from spinup_tf2.core.vector_env import lost
 from spinup_tf2.core.workers.faults import EnvironmentFailure
 
-BLOCK_BYTES = 2**28  # address space is reserved in blocks of 256 MB, and filled row by row
-
 
 class ReplayBuffer:
     """The last `size` steps of each of `n` environments.
@@ -22,7 +20,7 @@ class ReplayBuffer:
         obs_shape, act_shape: Shapes of one observation and one action.
         act_dtype, obs_dtype: Types of the actions and the observations (uint8 for images); rewards
             are float32.
-        size: How many steps of each environment are kept. Memory is claimed as the buffer fills.
+        size: How many steps of each environment are kept.
         rngs: For each environment, the generator of all random numbers that are drawn for it.
     """
 
@@ -37,10 +35,10 @@ class ReplayBuffer:
     ):
         num_envs = len(rngs)
         slots = size + 1  # one more, for the next observation of the newest step
-        self.obs = _Rows(slots, (num_envs, *obs_shape), obs_dtype)
-        self.act = _Rows(slots, (num_envs, *act_shape), act_dtype)
-        self.rew = _Rows(slots, (num_envs,), np.float32)
-        self.terminated = _Rows(slots, (num_envs,), bool)
+        self.obs = np.empty((slots, num_envs, *obs_shape), obs_dtype)
+        self.act = np.empty((slots, num_envs, *act_shape), act_dtype)
+        self.rew = np.empty((slots, num_envs), np.float32)
+        self.terminated = np.empty((slots, num_envs), bool)
         self.ended, self.lost = np.zeros((2, slots, num_envs), bool)
         # (slot, environment): the last observation of an episode
         self.final_obs: dict[tuple[int, int], np.ndarray] = {}
@@ -91,8 +89,7 @@ class ReplayBuffer:
         if self.steps == 0:
             return
         slot, following = (self.steps - 1) % self.slots, self.steps % self.slots
-        envs = np.arange(len(self.rngs))
-        last = self.obs.take(np.full(len(envs), following), envs)
+        last = self.obs[following].copy()
         for env in np.flatnonzero(~self.ended[slot]):
             self.final_obs[slot, int(env)] = last[env]
         self.ended[slot] = True
@@ -107,15 +104,14 @@ class ReplayBuffer:
         """Return the steps of environment `i` in `new_range`, for `put_steps`."""
         first, end, _ = self.new_range()
         slots = np.arange(first, end + 1) % self.slots
-        envs = np.full(len(slots), i)
-        obs, slots, envs = self.obs.take(slots, envs), slots[:-1], envs[:-1]
+        obs, slots = self.obs[slots, i], slots[:-1]
         ended = self.ended[slots, i]
         last = [self.final_obs[int(slot), i] for slot in slots[ended]]
         return dict(
             obs=obs,
-            act=self.act.take(slots, envs),
-            rew=self.rew.take(slots, envs),
-            terminated=self.terminated.take(slots, envs),
+            act=self.act[slots, i],
+            rew=self.rew[slots, i],
+            terminated=self.terminated[slots, i],
             ended=ended,
             lost=self.lost[slots, i],
             final_obs=np.array(last, obs.dtype).reshape(-1, *obs.shape[1:]),
@@ -124,14 +120,14 @@ class ReplayBuffer:
     def put_steps(self, i: int, first: int, steps: Mapping[str, np.ndarray]) -> None:
         """Restore the steps that `new_steps` returned, beginning with step number `first`."""
         slots = np.arange(first, first + len(steps["obs"])) % self.slots
-        self.obs.put(slots, i, steps["obs"])
+        self.obs[slots, i] = steps["obs"]
         slots = slots[:-1]
         for name in ("act", "rew", "terminated"):
-            getattr(self, name).put(slots, i, steps[name])
+            getattr(self, name)[slots, i] = steps[name]
         for slot in slots[self.ended[slots, i]]:
             del self.final_obs[int(slot), i]
         self.ended[slots, i] = steps["ended"]
-        self.lost[slots, i] = steps.get("lost", False)  # older checkpoints lack it
+        self.lost[slots, i] = steps["lost"]
         for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):
             self.final_obs[int(slot), i] = last
 
@@ -171,14 +167,14 @@ class ReplayBuffer:
             for drawn in normals.values():
                 drawn[own] = rng.standard_normal((count, *drawn.shape[2:]), np.float32)
 
-        next_obs = self.obs.take((slots + 1) % self.slots, envs)
+        next_obs = _take(self.obs, (slots + 1) % self.slots, envs)
         for row in zip(*np.nonzero(self.ended[slots, envs]), strict=True):
             next_obs[row] = self.final_obs[int(slots[row]), int(envs[row])]
         return dict(
-            obs=self.obs.take(slots, envs),
-            act=self.act.take(slots, envs),
-            rew=self.rew.take(slots, envs),
-            terminated=self.terminated.take(slots, envs),
+            obs=_take(self.obs, slots, envs),
+            act=_take(self.act, slots, envs),
+            rew=_take(self.rew, slots, envs),
+            terminated=_take(self.terminated, slots, envs),
             next_obs=next_obs,
             **normals,
         )
@@ -203,43 +199,10 @@ class ReplayBuffer:
         return (self.steps - len(self) + ages) % self.slots
 
 
-class _Rows:
-    """An array `[length, *shape]` whose memory is allocated in blocks when they are written to."""
-
-    def __init__(self, length, shape, dtype):
-        row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
-        self.in_block = min(length, max(1, BLOCK_BYTES // max(1, row_bytes)))
-        self.blocks: list = [None] * -(-length // self.in_block)
-        self.shape, self.dtype = shape, dtype
-
-    def __setitem__(self, row, value):
-        number, row = divmod(row, self.in_block)
-        self._claim(number)[row] = value
-
-    def put(self, rows, column, values):
-        """Set the elements `[rows[i], column]`."""
-        numbers, rows = np.divmod(rows, self.in_block)
-        for number in np.unique(numbers):
-            here = numbers == number
-            self._claim(number)[rows[here], column] = values[here]
-
-    def _claim(self, number):
-        """Return the block of this number, allocated if necessary."""
-        if self.blocks[number] is None:
-            self.blocks[number] = np.empty((self.in_block, *self.shape), self.dtype)
-        return self.blocks[number]
-
-    def take(self, rows, columns):
-        """Return the elements `[rows[...], columns[...]]` in a new array."""
-        if len(self.blocks) == 1:  # most buffers; `take` is faster than two indices
-            elements = self.blocks[0].reshape(-1, *self.shape[1:])
-            return elements.take(rows * self.shape[0] + columns, axis=0)
-        taken = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
-        numbers, rows = np.divmod(rows, self.in_block)
-        for number in np.unique(numbers):
-            here = numbers == number
-            taken[here] = self.blocks[number][rows[here], columns[here]]
-        return taken
+def _take(array, rows, columns):
+    """Return the elements `[rows[...], columns[...]]`, faster than with two indices."""
+    elements = array.reshape(-1, *array.shape[2:])
+    return elements.take(rows * array.shape[1] + columns, axis=0)
 
 
 def batch_rows(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.core.workers.episodes import segments
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import mpi_statistics_scalar, mpi_sum
 
 # returns(rew, val, next_val, terminated, truncated, valid) -> (adv, ret); all `[T, n]`.
@@ -39,7 +40,7 @@ def gae(
     terminated: np.ndarray,
     truncated: np.ndarray,
     gamma: float,
-    lam: float | Sequence[float],
+    lam: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return generalized advantage estimates and rewards-to-go, both float32 `[T, n]`.
 
@@ -53,20 +54,17 @@ def gae(
             after a reset).
         terminated, truncated: bool `[T, n]`.
         gamma: Discount factor.
-        lam: A number; or k of them, for advantages `[k, T, n]` from the same deltas.
+        lam: Lambda, between 0 and 1.
     """
-    lams = np.atleast_1d(lam)
     future = gamma * np.where(terminated, 0.0, next_val)
     delta = rew + future - val
-    adv, ret = np.empty((len(lams), *delta.shape), delta.dtype), np.empty_like(delta)
+    adv, ret = np.empty((2, *delta.shape), np.float32)
     for env, piece in segments(terminated | truncated):
-        for i, each in enumerate(lams):
-            adv[i, piece, env] = discount_cumsum(delta[piece, env], gamma * each)
+        adv[piece, env] = discount_cumsum(delta[piece, env], gamma * lam)
         rewards = rew[piece, env].astype(np.float64)
         rewards[-1] += future[piece, env][-1]  # what follows the piece
         ret[piece, env] = discount_cumsum(rewards, gamma)
-    adv = adv.astype(np.float32)
-    return adv[0] if np.ndim(lam) == 0 else adv, ret.astype(np.float32)
+    return adv, ret
 
 
 def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
@@ -105,9 +103,9 @@ def normalized_in_minibatches(
 
 
 def mixture(
-    advs: np.ndarray, coeffs: Sequence[float], valid: np.ndarray | bool = True
+    advs: Sequence[np.ndarray], coeffs: Sequence[float], valid: np.ndarray | bool = True
 ) -> np.ndarray:
-    """Mix k estimates `[k, ...]` into one `[...]`: sum_i coeffs[i] * normalized(advs[i]).
+    """Mix k estimates `[...]` into one `[...]`: sum_i coeffs[i] * normalized(advs[i]).
 
     The mixture is not normalized again; the more the estimates disagree, the further its standard
     deviation is below 1.
@@ -126,9 +124,6 @@ def estimates(
     *,
     gamma: float,
     lam: float,
-    lam1: float | None = None,
-    lam2: float | None = None,
-    coeff: float | None = None,
     normalize: bool = True,
     value_target: str = "rewards_to_go",
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -137,20 +132,29 @@ def estimates(
     Args:
         rew, val, next_val, terminated, truncated, gamma, lam: See `gae`.
         valid: Bool `[T, n]`; steps that are not valid are ignored in the normalization.
-        lam1, lam2, coeff: The PPO arguments of these names, for a mixture of two estimates, each
-            normalized.
-        normalize: Whether to normalize the advantages, unless they are a mixture.
-        value_target: The PPO argument of this name.
+        normalize: Whether to normalize the advantages.
+        value_target: 'rewards_to_go' or 'lambda_return'; see PPO.
     """
-    steps = (rew, val, next_val, terminated, truncated, gamma)
-    if coeff is not None:
-        lams = (lam if each is None else each for each in (lam1, lam2))
-        adv, ret = gae(*steps, tuple(lams))
-        return mixture(adv, (coeff, 1 - coeff), valid), ret
-    adv, ret = gae(*steps, lam)
+    adv, ret = gae(rew, val, next_val, terminated, truncated, gamma, lam)
     if value_target == "lambda_return":
         ret = adv + val
     return normalized(adv, valid) if normalize else adv, ret
+
+
+def mixed_estimates(
+    *steps: np.ndarray, gamma: float, lams: Sequence[float], coeffs: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a mixture of advantages with several lambdas, and rewards-to-go.
+
+    Args:
+        *steps: rew, val, next_val, terminated, truncated and valid, as in `estimates`.
+        gamma: Discount factor.
+        lams: Lambda of each estimate.
+        coeffs: Weight of each estimate in the mixture.
+    """
+    *steps, valid = steps
+    pairs = [gae(*steps, gamma, lam) for lam in lams]
+    return mixture([adv for adv, _ in pairs], coeffs, valid), pairs[0][1]
 
 
 class TrajectoryBuffer:
@@ -211,12 +215,11 @@ class TrajectoryBuffer:
     ) -> dict[str, np.ndarray]:
         """Return what was stored to learn from, and adv, ret, val and valid, `[T, n, ...]`.
 
-        A step that was lost has advantage 0 and return V(obs), so that the policy learns nothing
-        from it, and the value function at most to stay as it is.
+        A step that was lost has advantage 0 and return V(obs), so that nothing is learned from it.
 
         Args:
-            critic: The value function; see `nets.acting.Critic`. No weight changes while a batch is
-                collected, so it is called once for all steps, unless the actor has stored `val`.
+            critic: The value function (`nets.acting.Critic`). It is called once for all steps,
+                unless the actor has stored `val`.
             last_obs: Observations after the last step, `[n, ...]`.
             returns: Function that computes advantages and value targets, such as `estimates`.
             fresh: Whether V has changed since it was stored.
@@ -230,26 +233,109 @@ class TrajectoryBuffer:
         last_val = critic.after(rows, last_steps, every, last_obs)
         next_val = np.concatenate([val[1:], last_val[None]])
         # After an episode's end, the next observation in the buffer belongs to the next episode.
-        limits = [
-            (t, i, last)
-            for t, i, last in self.final_obs
-            if last is not None and not rows["terminated"][t, i]
-        ]
+        over = lost | rows["terminated"]
+        limits = [each for each in self.final_obs if not over[each[:2]]]
         if limits:
             times, envs, last = (np.stack(each) for each in zip(*limits, strict=True))
             next_val[times, envs] = critic.after(rows, times, envs, last)
-        # A lost step is worth V(obs), whatever was done: the trajectory before it is cut off there,
-        # and its own "reward" is that value, with nothing to follow.
+        # The trajectory before a lost step is cut off there; its own "reward" is V(obs).
         cut = rows["truncated"].copy()
         cut[:-1] |= lost[1:]
         rew = np.where(lost, val, rows["rew"])
-        adv, ret = returns(rew, val, next_val, rows["terminated"] | lost, cut, ~lost)
-        kept = {
-            name: x for name, x in rows.items() if name not in ("rew", "terminated", "truncated")
-        }
+        adv, ret = returns(rew, val, next_val, over, cut, ~lost)
+        unused = ("rew", "terminated", "truncated")
+        kept = {name: x for name, x in rows.items() if name not in unused}
         return kept | dict(ret=ret, adv=adv, val=val, valid=~lost)
 
 
-def flat(x: np.ndarray) -> np.ndarray:
-    """Reshape `[T, n, ...]` to `[T * n, ...]`."""
-    return x.reshape(-1, *x.shape[2:])
+class PPOBuffer:
+    """Spinning Up's buffer, for training loops written with it.
+
+    Buffer for the consecutive steps of one environment, with their advantages and returns.
+
+        buf = PPOBuffer(obs_dim, act_dim, size, gamma=0.99, lam=0.95)
+        buf.store(obs, act, rew, val, logp)          # in each step
+        buf.finish_path(last_val)                    # where a trajectory ends or is cut off
+        obs, act, adv, ret, logp = buf.get()         # once `size` steps are stored
+
+    The algorithms of this package keep their experience in a TrajectoryBuffer, for many
+    environments at once. Both compute the same numbers with the same functions.
+
+    Args:
+        obs_dim, act_dim: Shapes of an observation and an action: a number, a tuple, or None for
+            scalars.
+        size: How many steps the buffer holds.
+        gamma: Discount factor.
+        lam: Lambda of generalized advantage estimation; or a tuple of them, for as many estimates
+            from the same temporal-difference errors.
+        coeff: For a tuple of lambdas, the weight of each estimate in the advantage; the weights add
+            up to 1.
+    """
+
+    def __init__(
+        self,
+        obs_dim: int | tuple[int, ...] | None,
+        act_dim: int | tuple[int, ...] | None,
+        size: int,
+        gamma: float = 0.99,
+        lam: float | Sequence[float] = 0.95,
+        coeff: Sequence[float] | None = None,
+    ):
+        if np.size(lam) != np.size(1 if coeff is None else coeff):
+            raise UserError(f"lam is {lam!r}; there must be as many coefficients, not {coeff!r}.")
+        self.obs_buf = np.zeros(_shape(size, obs_dim), np.float32)
+        self.act_buf = np.zeros(_shape(size, act_dim), np.float32)
+        self.adv_buf = np.zeros((*np.shape(lam), size), np.float32)
+        self.rew_buf, self.ret_buf, self.val_buf, self.logp_buf = np.zeros((4, size), np.float32)
+        self.gamma, self.lam, self.coeff = gamma, lam, coeff
+        self.ptr, self.path_start_idx, self.max_size = 0, 0, size
+
+    def store(self, obs: np.ndarray, act: np.ndarray, rew: float, val: float, logp: float) -> None:
+        """Append one step; val is V(obs), logp the log-probability of act when it was chosen."""
+        if self.ptr == self.max_size:
+            raise IndexError(f"The buffer is full: it holds {self.max_size} steps.")
+        self.obs_buf[self.ptr] = obs
+        self.act_buf[self.ptr] = act
+        self.rew_buf[self.ptr] = rew
+        self.val_buf[self.ptr] = val
+        self.logp_buf[self.ptr] = logp
+        self.ptr += 1
+
+    def finish_path(self, last_val: float = 0) -> None:
+        """Compute advantages and rewards-to-go of the steps since the last call.
+
+        Args:
+            last_val: Value of the future after the last of these steps: 0 if the episode
+                terminated, and V of the next observation if it was cut off or hit a time limit.
+        """
+        path = slice(self.path_start_idx, self.ptr)
+        val = self.val_buf[path]
+        next_val = np.append(val[1:], np.float32(last_val))
+        ends = np.zeros((len(val), 1), bool)  # none within the path; last_val stands for its end
+        rew, val, next_val = (x[:, None] for x in (self.rew_buf[path], val, next_val))
+        for adv_buf, lam in zip(np.atleast_2d(self.adv_buf), np.atleast_1d(self.lam), strict=True):
+            adv, ret = gae(rew, val, next_val, ends, ends, self.gamma, lam)
+            adv_buf[path] = adv[:, 0]
+        self.ret_buf[path] = ret[:, 0]
+        self.path_start_idx = self.ptr
+
+    def get(self) -> list[np.ndarray]:
+        """Return `[obs, act, adv, ret, logp]` of the full buffer, and empty it.
+
+        Advantages are normalized to mean 0 and standard deviation 1 over all MPI ranks. Several
+        estimates are normalized separately before they are mixed.
+        """
+        if self.ptr != self.max_size:
+            raise ValueError(
+                f"The buffer holds {self.ptr} of {self.max_size} steps; fill it first."
+            )
+        self.ptr, self.path_start_idx = 0, 0
+        adv = normalized(self.adv_buf) if self.coeff is None else mixture(self.adv_buf, self.coeff)
+        return [self.obs_buf, self.act_buf, adv, self.ret_buf, self.logp_buf]
+
+
+def _shape(size, dim):
+    """Return the shape `(size, ...)` for a dimension in Spinning Up's format."""
+    if dim is None:
+        return (size,)
+    return (size, dim) if np.isscalar(dim) else (size, *dim)

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from spinup_tf2.core.gradient_steps import GradientSteps, Info, Loss
 from spinup_tf2.core.nets.layers import compiled
-from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.parallel.mpi import num_procs
 from spinup_tf2.parallel.tensors import mpi_avg_grads
 
@@ -164,24 +163,11 @@ class UpdateBlock:
         Returns:
             The info of all losses, `[updates, ...]`, with fewer rows for steps that are not taken
             in every update. With several ranks, it is the info for the samples of this rank.
-
-        Raises:
-            UserError: XLA cannot compile the updates.
         """
         phase = first % self.period
         if phase not in self._blocks:
             self._blocks[phase] = self._compiled(phase)
-        try:
-            infos = self._blocks[phase](batches)
-        except tf.errors.InvalidArgumentError as error:
-            if not self.jit_compile or "unsupported operations" not in str(error):
-                raise
-            raise UserError(
-                "XLA cannot compile something in the losses or networks, such as tf.print or "
-                "tf.py_function; leave it out, or make the UpdateBlock without jit_compile. "
-                f"({one_line(error)})"
-            ) from error
-        return {key: np.asarray(x) for key, x in infos.items()}
+        return {key: np.asarray(x) for key, x in self._blocks[phase](batches).items()}
 
     def _compiled(self, phase):
         whole = num_procs() == 1  # XLA cannot call MPI

@@ -1,28 +1,24 @@
 """The environments of one process, stepped together and reset automatically."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from itertools import tee
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from spinup_tf2.core.workers.episodes import Episodes, RecordedEpisodes, recorder_of
-from spinup_tf2.core.workers.faults import SupervisedEnv, label_of
+from spinup_tf2.core.workers.episodes import Episodes, recorder_of
+from spinup_tf2.core.workers.faults import label_of
 from spinup_tf2.core.workers.randomness import Randomness
 from spinup_tf2.core.workers.vector import make_groups
-from spinup_tf2.envs.protocol import CheckedEnv, check_is_env
+from spinup_tf2.envs.protocol import check_is_env
 from spinup_tf2.envs.spaces import (
     ActionSpec,
     action_spec,
-    flatten_observations,
     network_dtype,
     network_observation_space,
 )
-from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 
 FinalObs = Mapping[int, np.ndarray | None]
@@ -46,18 +42,6 @@ class Answer(NamedTuple):
     final_obs: FinalObs
 
 
-class StepLog(Protocol):
-    """A log of every reset, step and epoch, such as ActionLog."""
-
-    def begin(self, epoch: int, step: int, obs: np.ndarray) -> None: ...
-
-    def add_step(self, which: slice, act: np.ndarray, *answer: np.ndarray) -> None: ...
-
-    def add_epoch(self) -> None: ...
-
-    def forget(self, steps: int) -> None: ...
-
-
 class VectorEnv:
     """`num_envs` environments that are stepped together and reset automatically.
 
@@ -73,7 +57,7 @@ class VectorEnv:
         episodes: Statistics of the environments' episodes.
         elapsed: Number of steps in the current episode of each environment, int `[n]`.
         labels: Names of the environments for messages: index, kind, rank and host.
-        log: StepLog that records every reset, step and epoch; or None.
+        log: ActionLog that records every reset, step and epoch; or None.
         prototype: An environment that is never stepped, for its spaces and wrappers.
 
     Args:
@@ -115,21 +99,17 @@ class VectorEnv:
             self.action_spec = make_action_spec(prototype.action_space)
             self.randomness = Randomness(seed, self.indices, self.action_spec)
             self.labels = [label_of(prototype, i) for i in self.indices]
-            known = os.getpid(), id(prototype.unwrapped)
-            make = partial(_make_env, env_fn, max_ep_len, known)
-            seeds = self.randomness.environment_seeds()
-            makers = [
-                partial(SupervisedEnv, make, label, env_retries, os.getpid(), first_seed)
-                for label, first_seed in zip(self.labels, seeds, strict=True)
-            ]
             # Halves of the environments, each with the slice of those in it; only threads have two.
-            self._groups = make_groups(makers, self.labels, vectorization)
+            self._groups = make_groups(
+                *(env_fn, prototype, self.labels, self.randomness.environment_seeds()),
+                *(max_ep_len, vectorization, env_retries),
+            )
             for envs, _ in self._groups:
                 stack.callback(envs.close)
             self._closing = stack.pop_all()
         self.episodes = Episodes(num_envs, recorded=recorder_of(prototype) is not None)
         self.elapsed = np.zeros(num_envs, int)
-        self.log: StepLog | None = None
+        self.log: Any = None
         self._counts_epochs = prototype.has_wrapper_attr("add_epoch")
         self._epochs = None  # how many epochs have been announced; None before the first reset
 
@@ -145,15 +125,11 @@ class VectorEnv:
     def reset(
         self, epoch: int = 0, step: int = 0, seeds: Sequence[int] | None = None
     ) -> np.ndarray:
-        """Reset all environments, and return their first observations `[n, obs_dim]`.
-
-        Images are uint8 `[n, height, width, channels]` here and below; all else is float32.
+        """Reset all environments, and return their first observations `[n, *obs_shape]`.
 
         Args:
-            epoch: Number of the epoch, from 0.
-            step: How many steps of the epoch each environment has taken.
-            seeds: A seed for each environment; by default they are derived from the run's seed, the
-                environment's index, the epoch and the step.
+            epoch, step: Number of the epoch and of the step in it, from 0.
+            seeds: A seed for each environment; None: derived from its index, epoch and step.
         """
         if self._counts_epochs:
             self._tell_epochs(epoch)
@@ -261,18 +237,6 @@ class VectorEnv:
             for envs, _ in self._groups:
                 envs.call("add_epoch")
         self._epochs = max(self._epochs or 0, epochs)
-
-
-def _make_env(env_fn, max_ep_len, prototype):
-    """Create one environment; `prototype` is the process id and the `id` of the prototype."""
-    checked = CheckedEnv(env_fn(), max_ep_len)
-    if (os.getpid(), id(checked.unwrapped)) == prototype:
-        raise UserError(
-            "env_fn returned the same environment twice. Each call must make a new one, such as "
-            "lambda: gymnasium.make('CartPole-v1'): training and tests step them independently."
-        )
-    env = flatten_observations(checked)
-    return env if recorder_of(env) is None else RecordedEpisodes(env)
 
 
 def _close_quietly(prototype):

@@ -6,26 +6,16 @@ import ast
 import re
 import sys
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import gymnasium as gym
 
-from spinup_tf2.envs.modules import (
-    import_named,
-    import_namespace,
-    import_registering,
-    no_such_module,
-    not_installed,
-)
+from spinup_tf2.envs.modules import import_named, import_namespace, import_registering
 from spinup_tf2.errors import UserError, one_line
 
 # These only show or record what happens. That is up to whoever rebuilds the environment, not to the
 # arguments of a run, which may name any file.
 DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
-
-INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,29 +70,22 @@ class EnvFn:
             return make_mario(self.env_name, **kwargs)
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
-            try:
-                import_module(module)
-            except ModuleNotFoundError as error:
-                if reason := no_such_module(module, error):
-                    raise UserError(f"the environment {self.env_name}: {reason}") from error
-                raise  # the module exists, but imports something that does not
-        if env_id not in gym.registry:
-            import_registering(env_id)
-        if env_id not in gym.registry:
-            import_namespace(env_id)
-        if env_id not in gym.registry:
-            raise UserError(_unknown_environment(env_id))
+            import_named(module)
+        for register in (import_registering, import_namespace):
+            if env_id not in gym.registry:
+                register(env_id)
         try:
-            return gym.make(self.env_name, **kwargs)
-        except gym.error.DependencyNotInstalled as error:
-            raise UserError(f"{env_id} cannot be made: {one_line(error)}") from error
-        except ImportError as error:
-            newest = _newest(env_id)
-            if not str(gym.registry[newest].entry_point).startswith("gymnasium.envs.mujoco"):
-                raise
-            raise UserError(  # gymnasium has dropped v2 and v3
-                f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
+            gym.spec(env_id)
+        except gym.error.Error as error:
+            raise UserError(
+                f"{env_id} is not registered with gymnasium. {one_line(error)} An environment of "
+                "another package is given as package:EnvId, and one of your own as module:EnvId "
+                "with the module that registers it."
             ) from error
+        try:
+            return gym.make(env_id, **kwargs)
+        except (gym.error.DependencyNotInstalled, ImportError) as error:
+            raise UserError(f"{env_id} cannot be made: {one_line(error)}") from error
 
 
 def wrapper_of(text: str) -> tuple[type[gym.Wrapper], dict[str, Any]]:
@@ -129,39 +112,3 @@ def wrapper_of(text: str) -> tuple[type[gym.Wrapper], dict[str, Any]]:
             "'RescaleAction(min_action=-1, max_action=1)'."
         ) from error
     return wrapper, kwargs
-
-
-def _unknown_environment(env_id):
-    from spinup_tf2.envs.atari import INSTALL
-    from spinup_tf2.envs.envpool.procgen import no_such_game
-
-    if no_game := no_such_game(env_id):
-        return no_game
-    if to_install := not_installed(env_id):
-        return f"{env_id} is not registered with gymnasium: {to_install}."
-    if same := [known for known in gym.registry if known.lower() == env_id.lower()]:
-        advice = f"Did you mean {same[0]}?"
-    else:
-        try:
-            gym.spec(env_id)
-        except gym.error.DeprecatedEnv as error:
-            return str(error)
-        except gym.error.Error as error:  # its message suggests similar names and other versions
-            advice = str(error)
-        if newest := _newest(env_id):
-            advice += f" Did you mean {newest}?"
-    if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
-        advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
-    return (
-        f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
-        "the version tag?). An environment of another package is given as package:EnvId, and one "
-        "of your own, which must be registered in a module, as module:EnvId, because experiments "
-        "run in processes of their own."
-    )
-
-
-def _newest(env_id):
-    """Return the id of the newest registered version of an environment; "" if there is none."""
-    name = re.sub(r"-v\d+$", "", env_id)
-    versions = [known for known in gym.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", known)]
-    return max(versions, key=lambda known: int(known.removeprefix(f"{name}-v")), default="")

@@ -119,23 +119,8 @@ def import_named(modules: str | Iterable[str]) -> None:
             import_module(name)
         except (Exception, SystemExit) as error:  # a module may raise anything
             raise UserError(
-                no_such_module(name, error)
-                or f"the module {name!r}, which you name, cannot be imported "
-                f"({kind_and_line(error)})."
+                f"the module {name!r}, which you name, cannot be imported ({kind_and_line(error)})."
             ) from error
-
-
-def no_such_module(name: str, error: BaseException) -> str:
-    """Return a message about a module that is not found; "" if the error has another cause."""
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if not missing or not f"{name}.".startswith(f"{missing}."):
-        return ""
-    if name.endswith(".py"):
-        return f"{name} is a file, and its module is named without the ending; leave .py away."
-    return (
-        f"there is no module {name} in the current directory or among the installed packages; "
-        "check its name, or start from the directory in which it lies."
-    )
 
 
 def look_here() -> None:
@@ -238,13 +223,6 @@ def import_namespace(env_id: str) -> None:
     """Import the installed module that an id given by the user names: that of `module/Env-v0`."""
     if name := _namespace(env_id):
         import_named(name)
-
-
-def not_installed(env_id: str) -> str:
-    """Return what to install for an id of a well-known package; "" if it is none, or is there."""
-    names = (_package(name) for name, ids in _KNOWN.items() if re.match(ids, env_id))
-    missing = next((name for name in names if find_spec(name) is None), "")
-    return f"it is in {missing}; install that with: pip install {missing}" if missing else ""
 
 
 def _namespace(env_id):

@@ -120,8 +120,6 @@ def check_is_env(env: Any) -> None:
     advice = ""
     if isinstance(env, gym.vector.VectorEnv):
         advice = " Return a single one, and give the number of environments as num_envs."
-    elif hasattr(env, "possible_agents"):  # PettingZoo
-        advice = " This one is for several agents; here a single one is trained."
     raise UserError(f"env_fn returned {_said(env)}; it must return a gymnasium.Env.{advice}")
 
 

@@ -57,26 +57,20 @@ def parts_of(space: spaces.Space) -> list[tuple[Any, spaces.Space]]:
     return [*enumerate(space.spaces)] if isinstance(space, spaces.Tuple) else []
 
 
+_SUPPORTED = (
+    *(spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
+    *(spaces.Dict, spaces.Tuple),
+)
+
+
 def _check_observation_space(space, where):
-    parts = parts_of(space)
-    for key, part in parts:
+    for key, part in parts_of(space):
         _check_observation_space(part, f" (entry {key!r})")
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        named = isinstance(space, spaces.Tuple) or all(isinstance(key, str) for key, _ in parts)
-        if not parts or not named:
-            kind = type(space).__name__
-            raise UserError(f"The {kind} observation{where} needs entries, and strings as keys.")
-    elif not isinstance(
-        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
-        advice = "Wrap the environment in a gymnasium.ObservationWrapper that returns one of them."
-        if where:
-            advice = "Choose other entries, with gymnasium.wrappers.FilterObservation."
-        if type(space).__name__ == "MissionSpace":
-            advice = "minigrid.wrappers has some that leave the text out, such as ImgObsWrapper."
+    if not isinstance(space, _SUPPORTED):
         raise UserError(
             f"The observation space {type(space).__name__}{where} is not supported; supported are "
-            f"Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. {advice}"
+            "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. Wrap the "
+            "environment in a gymnasium.ObservationWrapper that returns one of them."
         )
 
 
@@ -97,10 +91,30 @@ def pixels_as_numbers(space: spaces.Space, entry: str | int | None = None) -> li
     where = "" if entry is None else f" (entry {entry!r})"
     return [
         f"the observation{where}, {space.dtype} of shape {space.shape}, looks like an image. The "
-        f"networks see {math.prod(space.shape)} numbers from {space.low.min():g} to "
-        f"{space.high.max():g}, and have no convolutions for it: these are for observations that "
-        "are nothing but an image, of uint8 and three dimensions, and of at least 32 x 32 pixels. "
-        "Change it with a wrapper, or use networks of your own (actor_critic)."
+        f"networks see {math.prod(space.shape)} numbers, and have no convolutions for it: these "
+        "are for observations that are nothing but an image, of uint8 and three dimensions, and "
+        "of at least 32 x 32 pixels. Change it with a wrapper, or use networks of your own "
+        "(actor_critic)."
+    ]
+
+
+def actions_out_of_reach(spec: "ActionSpec") -> list[str]:
+    """Return a warning if a Gaussian policy, which begins around 0, misses most of a Box's actions.
+
+    Args:
+        spec: The form of the actions.
+    """
+    if spec.bounded or spec.num_choices is not None or not spec.space.is_bounded():
+        return []
+    low, high = spec.space.low.astype(float), spec.space.high.astype(float)
+    center, half = (high + low) / 2, (high - low) / 2
+    if np.all((abs(center) <= half) & (half >= 0.1) & (half <= 10)):
+        return []
+    return [
+        f"actions lie between {low.min():g} and {high.max():g}, and the policy begins around 0, "
+        "with a standard deviation of about 0.6. Scale them: put gymnasium.wrappers.RescaleAction "
+        "around the environment, on the command line by --wrapper 'RescaleAction(min_action=-1, "
+        "max_action=1)'."
     ]
 
 
@@ -276,41 +290,30 @@ def discrete_action_spec(space: spaces.Space) -> ActionSpec:
 
 def bounded_or_discrete_action_spec(space: spaces.Space) -> ActionSpec:
     """Return the ActionSpec of a Discrete space, or else what `bounded_action_spec` returns."""
-    if isinstance(space, spaces.Discrete):
-        return action_spec(space)
-    return bounded_action_spec(space, "a Box of floating-point numbers or Discrete")
+    return (action_spec if isinstance(space, spaces.Discrete) else bounded_action_spec)(space)
 
 
-def bounded_action_spec(
-    space: spaces.Space, taken: str = "a Box of floating-point numbers"
-) -> ActionSpec:
+def bounded_action_spec(space: spaces.Space) -> ActionSpec:
     """Return the ActionSpec for policies that act in [-1, 1], the range of tanh.
-
-    Args:
-        space: The action space.
-        taken: What the algorithm takes, for the message.
 
     Raises:
         UserError: The space is a Box whose bounds are not finite or equal, or is not supported.
     """
     if not _is_float_box(space):
-        raise _not_taken(space, taken)
-    if not space.is_bounded():
+        raise _not_taken(space, "a Box of floating-point numbers (sac also takes Discrete)")
+    if not space.is_bounded() or (space.low == space.high).any():
         raise UserError(
-            f"The action space {space} is unbounded; this algorithm's actions lie between each "
-            "dimension's low and high. Wrap the environment in a gymnasium.ActionWrapper whose "
-            "action space is a Box with finite bounds, or use vpg, trpo, ppo, ppg or a2c."
+            f"The action space {space} is unbounded, or low equals high; this algorithm's actions "
+            "lie between each dimension's low and high. Wrap the environment in a "
+            "gymnasium.ActionWrapper with other bounds, or use vpg, trpo, ppo, ppg or a2c."
         )
-    if (space.low == space.high).any():
-        raise UserError(f"In the action space {space} low equals high: nothing is left to choose.")
     return replace(action_spec(space), bounded=True)
 
 
 def _not_taken(space, taken):
     return UserError(
         f"The action space {type(space).__name__} is not supported by this algorithm, which takes "
-        f"{taken}. (sac, vpg, trpo, ppo, ppg, a2c and dqn take Discrete; ddpg, td3 and all of "
-        "these but dqn take Box; vpg, trpo, ppo, ppg and a2c also take the others.)"
+        f"{taken}. vpg, trpo, ppo, ppg and a2c take all supported action spaces."
     )
 
 

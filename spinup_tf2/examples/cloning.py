@@ -15,8 +15,9 @@ from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.calling import resolve_num_cpu
 from spinup_tf2.experiments.checks import check_experiment
+from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.env_spec import write_env_spec
-from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.run_directory import holds_run
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.utils.logx import EpochLogger

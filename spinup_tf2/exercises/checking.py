@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.abc import ExecutionLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +31,7 @@ class NotDoneYet(Exception):
 
 
 def load(name: str, path: Path) -> ModuleType:
-    """Import the student's file of an exercise; the module gets the exercise's name.
+    """Run the student's file of an exercise as a module with the exercise's name.
 
     Raises:
         UserError: There is no such file.
@@ -41,19 +41,31 @@ def load(name: str, path: Path) -> ModuleType:
         raise UserError(
             f"there is no file {path}; `--copy DIR` makes files to be edited, of all exercises."
         )
-    spec = spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path} is no Python file: its name should end in .py.")
-    module = module_from_spec(spec)
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        spec.loader.exec_module(module)
+        return _module(name, path.read_text(encoding="utf-8"), str(path.resolve()))
     except SyntaxError as error:
         raise Wrong(f"Line {error.lineno} is not Python yet: {error.msg}") from error
     except Exception as error:
         raise Wrong(f"It cannot be imported: {kind_and_line(error)}") from error
-    finally:
-        sys.dont_write_bytecode = written
+
+
+class _Text(ExecutionLoader):
+    """Loads a module from a text, and writes no bytecode beside its file."""
+
+    def __init__(self, text, file):
+        self._text, self._file = text, file
+
+    def get_source(self, fullname):
+        return self._text
+
+    def get_filename(self, fullname):
+        return self._file
+
+
+def _module(name, text, file):
+    spec = spec_from_loader(name, _Text(text, file))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -65,12 +77,22 @@ def solution(name: str, edits: str = "") -> str:
         edits: Lines "piece => instead"; each piece is replaced wherever it occurs.
     """
     text, _, _ = (ANSWERS / f"{name}.py").read_text(encoding="utf-8").partition("\n\n\n# ---")
+    text = re.sub(r"\n\n(from spinup_tf2\.[^(\n]*(\([^)]*\))?\n)+", "\n", text)
     for edit in edits.splitlines():
         piece, instead = edit.split(" => ")
         if piece not in text:
             raise LookupError(f"the solution of {name} has no {piece!r}")
         text = text.replace(piece, instead)
     return text + "\n"
+
+
+def task(name: str) -> str:
+    """Return what the student completes: the solution with gaps, from "# answer" to a blank line.
+
+    In the exercise `bug` the other functions have the bug.
+    """
+    text = solution(name, "[:, 0] => " if name == "bug" else "")
+    return re.sub(r"# answer\n(?: .*\n)*", "raise NotImplementedError\n", text)
 
 
 def checks_of(name: str) -> dict[str, Callable[[ModuleType], None]]:
@@ -157,6 +179,25 @@ def expect(condition: bool, sentence: str) -> None:
         raise Wrong(sentence)
 
 
+def expect_gradient(function: Callable[..., Any], *inputs: Any) -> list:
+    """Return the gradients of a function's sum; raise Wrong unless they reach all of its inputs."""
+    found = gradients(function, *inputs)
+    expect(
+        all(each is not None for each in found),
+        "The numbers are right, but no gradient reaches what is to be trained: keep to "
+        "TensorFlow's functions, without .numpy() and float(), and use stop_gradient for targets.",
+    )
+    return found
+
+
+def expect_constant(function: Callable[..., Any], *inputs: Any) -> None:
+    """Raise Wrong if a gradient of a function reaches any of its inputs."""
+    expect(
+        all(each is None for each in gradients(function, *inputs)),
+        "A gradient flows through what is a constant here: put tf.stop_gradient around it.",
+    )
+
+
 def calls(function: str, prepare: Callable[[tuple], Any] = tuple) -> Callable[..., Any]:
     """Return an `answer`: it calls a module's function of this name with prepared arguments."""
     return lambda module, *args: getattr(module, function)(*prepare(args))
@@ -182,10 +223,7 @@ def gradients(function: Callable[..., Any], *inputs: Any) -> list:
 @cache
 def _edited(name, edits):
     """Return the solution's module with edits."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.py"
-        path.write_text(solution(name, edits), encoding="utf-8")
-        return load(name, path)
+    return _module(name, solution(name, edits), "solution")
 
 
 def _answers(module, answer, cases):

@@ -10,16 +10,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.experiments import run_entrypoint
-from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
-from spinup_tf2.files.commands import plot_command, watch_command
 from spinup_tf2.files.printing import RULE, colored, say
+from spinup_tf2.files.run_directory import plot_command, watch_command
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launch, launched, mpi
 from spinup_tf2.parallel.launched import available_cores, limited_environment
@@ -105,11 +105,9 @@ def resolve_processes(num_cpu: int | str = 1, launcher: str | None = None) -> Pr
     """
     number = resolve_num_cpu(num_cpu)
     if launcher is not None:
-        if launched.by_mpi():
-            raise UserError("an MPI launcher has started the processes already; omit launcher.")
+        if number == 1 or launched.by_mpi():
+            raise UserError("launcher is given, but there are no processes for it to start.")
         launch.parse_launcher(launcher)
-        if number == 1:
-            raise UserError("launcher is given, but for one process; give num_cpu as well.")
     return Processes(number, launcher)
 
 
@@ -176,55 +174,14 @@ def call_experiment(
     run_experiment(experiment, processes, quiet)
 
 
-def resume_experiment(
-    run_dir: str | os.PathLike,
-    thunk: Callable[..., Any],
-    exp_name: str | None,
-    num_cpu: int = 1,
-    quiet: bool = False,
-    launcher: str | None = None,
-    preset: str | None = None,
-    modules: Iterable[str] = (),
-    **kwargs: Any,
-) -> None:
-    """Resume the run in `run_dir`, in a process of its own.
-
-    Args:
-        run_dir: Directory of the run.
-        thunk: The algorithm.
-        exp_name: Name of the experiment to which the run belongs.
-        num_cpu, quiet, launcher, preset: As in `call_experiment`.
-        modules: Modules that its processes import first, to register the environment.
-        **kwargs: Arguments for `thunk`, the same as at the beginning of the run.
-    """
-    logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet)
-    logger_kwargs |= dict(exp_name=exp_name, preset=preset)
-    name = exp_name or os.path.basename(os.path.abspath(run_dir))
-    experiment = Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs, (*modules,))
-    check_launch([experiment])
-    defaults = signature_of(experiment.algorithm).defaults if experiment.algorithm else {}
-    changed = {
-        name: value
-        for name, value in experiment.kwargs.items()
-        if name not in defaults or value != defaults[name]
-    }
-    run_experiment(experiment, resolve_processes(num_cpu, launcher), quiet, changed)
-
-
-def run_experiment(
-    experiment: Experiment,
-    processes: Processes,
-    quiet: bool,
-    shown: Mapping[str, Any] | None = None,
-) -> None:
+def run_experiment(experiment: Experiment, processes: Processes, quiet: bool) -> None:
     """Run an experiment that has been checked; print its arguments and what to do afterwards.
 
-    If `quiet`, only errors and warnings are printed. `shown` is the subset of its arguments to
-    print; None for all.
+    If `quiet`, only errors and warnings are printed.
     """
     silent = quiet or launched.rank() != 0
     if not silent:
-        say(introduction(experiment, shown))
+        say(introduction(experiment))
     if launched.by_mpi():
         for name, value in experiment.environ.items():
             os.environ.setdefault(name, value)
@@ -236,17 +193,15 @@ def run_experiment(
         say(_conclusion(experiment))  # without it, the logger has chosen and printed a directory
 
 
-def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None) -> str:
-    """Return the text before an experiment, with its arguments or only those of `shown`."""
-    kwargs = convert_json(experiment.kwargs if shown is None else shown)
+def introduction(experiment: Experiment) -> str:
+    """Return the text before an experiment, with its arguments."""
+    kwargs = convert_json(experiment.kwargs)
     lines = [
         colored("Running experiment:\n", color="cyan", bold=True),
         experiment.exp_name + "\n",
         colored("with kwargs:\n", color="cyan", bold=True),
         json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n",
     ]
-    if "logger_kwargs" in kwargs:
-        lines.append("Note: Call experiment is not handling logger_kwargs.\n")
     if experiment.algorithm:
         lines.append("Loading TensorFlow ...\n")
     return "\n".join(lines)
@@ -254,18 +209,10 @@ def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None)
 
 def _conclusion(experiment):
     """Return the text that is printed after an experiment."""
-    run_dir, env_fn = experiment.output_dir, experiment.env_fn
-    env_name, modules = (env_fn.env_name, env_fn.modules) if env_fn else ("", ())
-    plot = colored(plot_command(run_dir), "green")
-    watch = colored(watch_command(run_dir, env_name, modules), "green")
+    run_dir, env_fn = experiment.output_dir, experiment.env_fn or EnvFn("")
+    watch = watch_command(run_dir, env_fn.env_name, env_fn.modules)
+    plot, watch = (colored(each, "green") for each in (plot_command(run_dir), watch))
     return "\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5
-
-
-class _ExperimentTraceback(Exception):
-    """Traceback of an error in the process of an experiment, as text."""
-
-    def __str__(self):
-        return f"\n{self.args[0]}"
 
 
 def _run_in_fresh_process(experiment, processes):
@@ -276,7 +223,7 @@ def _run_in_fresh_process(experiment, processes):
         error = run_entrypoint.read_error(folder)
     if error:
         message, trace = error
-        raise UserError(message) from _ExperimentTraceback(trace)
+        raise UserError(message) from RuntimeError(f"in its process:\n{trace}")
     if status - 128 in SIGNALS:  # the signal was sent to the processes themselves
         raise Interrupted(status - 128)
     if status != 0:

@@ -1,4 +1,4 @@
-"""What is checked before an algorithm starts: its arguments, its environments, what it needs.
+"""What is checked before an algorithm starts: its arguments and its environments.
 
 Shared by the command line, `call_experiment` and `ExperimentGrid`. TensorFlow is not imported: the
 arguments of an algorithm are read from its source.
@@ -12,17 +12,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
-from spinup_tf2.arguments.checks import (
-    check_arguments,
-    check_network_arguments,
-    other_meanings,
-)
-from spinup_tf2.arguments.options import Options
+from spinup_tf2.arguments.checks import check_arguments, check_network_arguments, other_meanings
+from spinup_tf2.arguments.rules import KEYWORDS, Rule, check, optional
 from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
+from spinup_tf2.arguments.table import Options
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, did_you_mean
 
@@ -33,6 +29,10 @@ if TYPE_CHECKING:
 
 # Arguments of an experiment that stand for env_fn.
 ENVIRONMENT = ("env_name", "env_kwargs", "wrapper")
+
+_WRAPPERS = optional(
+    Rule(lambda v: isinstance(v, list | tuple), "a list such as ['FlattenObservation']")
+)
 
 
 def algorithm_name(function: Callable[..., Any]) -> str | None:
@@ -55,16 +55,12 @@ def signature_of(algorithm: str) -> Signature:
     import_named(module)
     function = getattr(sys.modules[module], name, None)
     if not callable(function):
-        raise UserError(
-            f"the module {module} has no function {name!r};"
-            f"{did_you_mean(name, vars(sys.modules[module]))} an algorithm of your own is given as "
-            "module:function."
-        )
+        hint = did_you_mean(name, vars(sys.modules[module]))
+        raise UserError(f"the module {module} has no function {name!r};{hint}".rstrip(";") + ".")
     parameters = inspect.signature(function).parameters.values()
-    named = [
-        each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
-    return Signature(inspect.getdoc(function) or "", {each.name: each.default for each in named})
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {each.name: each.default for each in parameters if each.kind not in variadic}
+    return Signature(inspect.getdoc(function) or "", named)
 
 
 def has_options(algorithm: str) -> bool:
@@ -75,24 +71,20 @@ def has_options(algorithm: str) -> bool:
 
 
 @functools.cache
-def _actor_critics(algorithm):
-    """Return (name, names of arguments) of the default networks for vectors and for images."""
+def default_networks(algorithm: str) -> dict[str, list[str]]:
+    """Return the names of the default networks, and of their arguments; for images comes last."""
     if algorithm not in ALGORITHMS:
-        return []
+        return {}
     default = signature_of(algorithm).defaults["actor_critic"]
     for_images = read_class_attribute(default.module, default.name, "for_images")
     names = [default.name, for_images or default.name]
-    return [(name, [*read_signature(default.module, name).defaults]) for name in names]
-
-
-def default_networks(algorithm: str) -> list[str]:
-    """Return the names of an algorithm's default networks, for vectors and for images."""
-    return [name for name, _ in _actor_critics(algorithm)]
+    return {name: [*read_signature(default.module, name).defaults] for name in names}
 
 
 def network_arguments(algorithm: str) -> list[str]:
     """Return the names of the arguments of an algorithm's default networks."""
-    return [*dict.fromkeys(name for _, names in _actor_critics(algorithm) for name in names)]
+    known = default_networks(algorithm).values()
+    return [*dict.fromkeys(name for names in known for name in names)]
 
 
 # ---------------------------------------------------------------- arguments
@@ -107,15 +99,8 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
         num_procs: Number of processes that the experiment will have.
 
     Raises:
-        UserError: An argument is unknown, missing or invalid.
+        UserError: An argument is missing or invalid.
     """
-    known = ["env_fn", *ENVIRONMENT, *signature_of(algorithm).defaults]
-    for name in kwargs:
-        if name not in known:
-            raise UserError(
-                f"{name} is not an argument of {algorithm};{did_you_mean(name, known)} "
-                f"help(spinup_tf2.{algorithm}) shows them all."
-            )
     if not {"env_fn", "env_name"} & kwargs.keys():
         raise UserError("You did not give a value for env_name! Add one and try again.")
     if "env_fn" in kwargs and (more := [name for name in ENVIRONMENT if name in kwargs]):
@@ -129,10 +114,7 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
 def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
     """Check the values of an algorithm's arguments, and the arguments of its default networks."""
     check_dicts(kwargs)
-    if not isinstance(kwargs.get("wrapper") or (), list | tuple):
-        raise UserError(
-            f"wrapper is {kwargs['wrapper']!r}; it must be a list such as ['FlattenObservation']."
-        )
+    check(_WRAPPERS, wrapper=kwargs.get("wrapper"))
     if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
         known = network_arguments(algorithm)
         for name in kwargs.get("ac_kwargs") or {}:
@@ -153,12 +135,7 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
 
 def check_dicts(kwargs: Mapping[str, Any]) -> None:
     """Raise UserError unless ac_kwargs and env_kwargs are dicts, or are not given."""
-    for name in ("ac_kwargs", "env_kwargs"):
-        if not isinstance(kwargs.get(name) or {}, dict):
-            raise UserError(
-                f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
-                f"given as {name}:key, and the value."
-            )
+    check(KEYWORDS, **{name: kwargs.get(name) for name in ("ac_kwargs", "env_kwargs")})
 
 
 # ---------------------------------------------------------------- environments
@@ -175,9 +152,9 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
     from spinup_tf2.envs import spaces
 
     spaces.network_observation_space(env.observation_space)
-    getattr(spaces, ALGORITHMS[algorithm].action_spec)(env.action_space)
+    getattr(spaces, ALGORITHMS[algorithm])(env.action_space)
     images = spaces.is_image(env.observation_space)
-    actor_critic, known = _actor_critics(algorithm)[images]
+    actor_critic, known = [*default_networks(algorithm).items()][-1 if images else 0]
     for name in ac_kwargs:
         if name not in known:
             raise UserError(
@@ -194,12 +171,6 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
         env_fn: Factory of the environment.
         check_env: Function that is called with the environment, and may raise UserError as well.
     """
-    if (env_fn.env_kwargs or {}).get("render_mode") == "human":
-        raise UserError(
-            "render_mode is 'human', which would show every step of the training in a window; "
-            "leave it out, and watch the trained agent with: "
-            "python -m spinup_tf2.run test_policy DIRECTORY"
-        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the experiment's own process will show them
@@ -218,37 +189,3 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
                 check_env(env)
         except UserError as error:
             raise UserError(f"{env_fn.env_name} cannot be used: {error}") from error
-
-
-# ---------------------------------------------------------------- what else is needed
-
-
-def check_needs(runs: Iterable[Mapping[str, Any]]) -> None:
-    """Raise UserError if a module, package or saved policy that one of the runs needs is missing.
-
-    Args:
-        runs: For each run, the arguments of its algorithm.
-    """
-    from spinup_tf2.callbacks import not_available
-    from spinup_tf2.envs.rendering import check_shown_in_training
-    from spinup_tf2.files.saves import find_save, read_weights
-    from spinup_tf2.tracking.tracker import check_installed
-
-    runs = [*runs]
-
-    def named(option):
-        return sorted({name for run in runs for name in run.get(option) or () if type(name) is str})
-
-    for name in named("callbacks"):  # not imported here: it may load TensorFlow
-        module = name.partition(":")[0].partition(".")[0]
-        if module not in sys.modules and find_spec(module) is None:
-            raise not_available(name, ModuleNotFoundError(f"No module named {module!r}"))
-    for name in named("track"):
-        check_installed(name)
-    for option in ("record_every", "render_every"):
-        if any(run.get(option) is not None for run in runs):
-            check_shown_in_training(option)
-    # A run that is resumed has its own weights, and the other run may no longer exist.
-    begun = {run.get("init_from") for run in runs if not run.get("resume")} - {None}
-    for run_dir in begun:
-        read_weights(find_save(run_dir))  # the experiment's own process checks whether they fit

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import reprlib
-import tempfile
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import gymnasium as gym
 
 from spinup_tf2 import user_config
 from spinup_tf2.algos import load
@@ -22,20 +22,12 @@ from spinup_tf2.experiments.checks import (
     algorithm_name,
     check_environment,
     check_experiment,
-    check_needs,
     has_options,
 )
-from spinup_tf2.files.lock import run_lock
 from spinup_tf2.files.logger import check_logger_arguments
-from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, set_aside
+from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, run_lock, set_aside
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-# File systems allow 255 bytes, of which date, time and seed take some.
-_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")
 
 
 @dataclass(frozen=True)
@@ -133,20 +125,19 @@ def prepare_experiment(
             "python -m spinup_tf2.run resume RUN_DIR."
         )
     options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
+    options = {name: value for name, value in options.items() if value}
     logger_kwargs = kwargs.get("logger_kwargs")
     if logger_kwargs is None:
-        logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
-        logger_kwargs |= {name: value for name, value in options.items() if value}
+        logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp) | options
+    elif overwrite or preset or data_dir or datestamp:
+        raise UserError(
+            "overwrite, preset, data_dir and datestamp would not reach the logger, as "
+            "logger_kwargs is given; put output_dir, overwrite and preset there, or leave it out."
+        )
     else:
-        hidden = options | dict(quiet=False, data_dir=data_dir, datestamp=datestamp)
-        if given := [name for name, value in hidden.items() if value]:
-            raise UserError(
-                f"{' and '.join(given)} would not reach the logger, as logger_kwargs is given; "
-                "put output_dir, overwrite and preset there, or leave logger_kwargs out."
-            )
         if algorithm:
             check_logger_arguments(logger_kwargs)
-        logger_kwargs = ({"quiet": True} if quiet else {}) | dict(logger_kwargs)
+        logger_kwargs = options | dict(logger_kwargs)
     return Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
 
 
@@ -185,21 +176,13 @@ def setup_logger_kwargs(
 
 def check_exp_name(exp_name: str) -> None:
     """Raise UserError unless an experiment's name is fit for a directory, and not a path."""
-    given = f"exp_name is {reprlib.repr(exp_name)}"
-    if not isinstance(exp_name, str):
-        raise UserError(f"{given}; Name has to be a string.")
-    _check_file_name(exp_name, given)
-    if (size := len(os.fsencode(exp_name))) > _LONGEST_NAME:
-        raise UserError(
-            f"{given}, of {size} bytes; the name of a directory has room for {_LONGEST_NAME} "
-            "beside date and seed. Choose a shorter one, or shorthands for the parameters that it "
-            "lists."
-        )
+    _check_file_name(exp_name, f"exp_name is {reprlib.repr(exp_name)}")
 
 
 def _check_file_name(name, given):
     """Raise UserError for paths, and for names that programs or terminals would misinterpret."""
-    if name in ("", ".", "..") or os.sep in name or name[0] in "-~" or not name.isprintable():
+    is_name = isinstance(name, str) and name not in ("", ".", "..") and name[0] not in "-~"
+    if not is_name or os.sep in name or not name.isprintable():
         raise UserError(
             f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
             "nor ~ at its beginning. data_dir says where to save."
@@ -207,7 +190,7 @@ def _check_file_name(name, given):
 
 
 def check_directories(experiments: Iterable[Experiment], finished: Container[str] = ()) -> None:
-    """Raise UserError if runs would share a directory, be lost, or could not be written.
+    """Raise UserError if runs would share a directory or be lost.
 
     The directories in `finished` will not be written to.
     """
@@ -222,24 +205,9 @@ def check_directories(experiments: Iterable[Experiment], finished: Container[str
                 "choose other shorthands, or give each value once."
             )
         taken.add(output_dir)
-        if output_dir in finished:
-            continue
         may_hold_run = experiment.replaces or experiment.kwargs.get("resume")
-        if holds_run(output_dir) and not may_hold_run:
+        if output_dir not in finished and holds_run(output_dir) and not may_hold_run:
             raise UserError(EXISTING_RUN.format(output_dir))
-        _check_writable(Path(output_dir).absolute())
-
-
-def _check_writable(path):
-    """Raise UserError if `path` cannot be created or written to; leaves nothing behind."""
-    parent = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-    try:
-        with tempfile.TemporaryDirectory(dir=parent):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"cannot write to {path} ({error.strerror}: {parent}); choose another data_dir."
-        ) from error
 
 
 # ---------------------------------------------------------------- before the start
@@ -262,8 +230,6 @@ def check_launch(
             if env_fn not in checked:
                 check_environment(env_fn, check_env)
                 checked.append(env_fn)
-        left = (each for each in experiments if each.output_dir not in finished)
-        check_needs(each.kwargs for each in left if each.algorithm)
         check_directories(experiments, finished)
 
     mpi.on_root(look)
@@ -273,10 +239,8 @@ def set_replaced_aside(experiments: Iterable[Experiment]) -> None:
     """Move aside all runs that experiments of a grid replace, before the first one starts.
 
     So a grid that is stopped or killed leaves no old runs among the new ones. UserError on all
-    ranks, and nothing is moved, if another process writes to one of the runs, or if one holds the
-    weights that an experiment starts from (`init_from`).
+    ranks, and nothing is moved, if another process writes to one of the runs.
     """
-    experiments = [*experiments]
     rows_of = {
         each.output_dir: each.logger_kwargs.get("output_fname", "progress.txt")
         for each in experiments
@@ -285,14 +249,7 @@ def set_replaced_aside(experiments: Iterable[Experiment]) -> None:
 
     def move():
         held = [path for path, rows in rows_of.items() if holds_run(path, rows)]
-        needed = [each.kwargs.get("init_from") for each in experiments if each.algorithm]
-        needed = {os.path.realpath(run_dir) for run_dir in needed if run_dir}
         for run_dir in held:
-            if os.path.realpath(run_dir) in needed:
-                raise UserError(
-                    f"init_from is {run_dir}, whose run is to be replaced before the first "
-                    "experiment begins; choose another exp_name, or leave overwrite out."
-                )
             with run_lock(run_dir):
                 pass  # no other process writes there
         for run_dir in held:

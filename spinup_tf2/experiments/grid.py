@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tqdm import trange
+import gymnasium as gym
 
 from spinup_tf2 import user_config
+from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.calling import Processes, resolve_processes
 from spinup_tf2.experiments.experiment import (
@@ -25,23 +26,14 @@ from spinup_tf2.experiments.experiment import (
     prepare_experiment,
     set_replaced_aside,
 )
-from spinup_tf2.experiments.outcomes import (
-    NOT_BEGUN,
-    SKIPPED,
-    Again,
-    Outcome,
-    finished_runs,
-)
-from spinup_tf2.experiments.presets import merged
-from spinup_tf2.experiments.schedule import check_workers, run_all
+from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Outcome, finished_runs
+from spinup_tf2.experiments.presets import merged, nested
+from spinup_tf2.experiments.schedule import run_all
 from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, is_terminal, say
 from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.files.serialization import convert_json
-from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel.launched import available_cores, chosen_threads, threads_of_each
-
-if TYPE_CHECKING:
-    import gymnasium as gym
+from spinup_tf2.parallel import launched, mpi
+from spinup_tf2.parallel.launched import threads_of_each
 
 
 def all_bools(vals: Iterable[Any]) -> bool:
@@ -53,8 +45,6 @@ def valid_str(v: Any) -> str:
     """Convert `v` to a string fit for a file name: only letters, digits, - and _."""
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
-    if isinstance(v, functools.partial):
-        return valid_str((v.func, *v.args, *v.keywords.items()))
     if isinstance(v, tuple | list):
         return "-".join(valid_str(member) for member in v)
     text = str(v)
@@ -70,21 +60,13 @@ class _Parameter:
     shorthand: str | None
     in_name: bool
 
-    def nested(self, value):
-        """Return the value as an argument: {"a": {"b": value}} if the key is `a:b`."""
-        parts = reversed(self.key.split(":"))
-        return functools.reduce(lambda inner, part: {part: inner}, parts, value)
-
-    def value_in(self, variant):
-        """Return the value in a nested variant: key `a:b` is at variant["a"]["b"]."""
-        return functools.reduce(lambda level, part: level[part], self.key.split(":"), variant)
-
     def name_in(self, variant):
         """Return what the parameter adds to the name of a variant's experiment."""
         if self.key == "seed" or not (len(self.vals) > 1 or self.in_name):
             return ""  # runs that differ only in their seed are one experiment
         name = valid_str(self.key if self.shorthand is None else self.shorthand)
-        value = self.value_in(variant)
+        # Key `a:b` is at variant["a"]["b"].
+        value = functools.reduce(lambda level, part: level[part], self.key.split(":"), variant)
         if all_bools(self.vals):
             return f"_{name}" if value else ""
         return f"_{name}{valid_str(value)}"
@@ -166,7 +148,7 @@ class ExperimentGrid:
 
     def variants(self) -> list[dict[str, Any]]:
         """Return all combinations as keyword arguments, keys with colons as nested dicts."""
-        every = [[each.nested(value) for value in each.vals] for each in self._parameters]
+        every = [[nested(each.key, value) for value in each.vals] for each in self._parameters]
         return [
             functools.reduce(merged, combination, copy.deepcopy(self._base))
             for combination in itertools.product(*every)
@@ -225,7 +207,7 @@ class ExperimentGrid:
             function = variant.pop(thunk) if isinstance(thunk, str) else thunk
             experiments.append(prepare_experiment(name, function, **options, **variant))
 
-        check_workers(workers, experiments, processes)
+        _check_workers(workers, experiments, processes)
         if skip_finished and (datestamp or user_config.FORCE_DATESTAMP):
             raise UserError(
                 "skip_finished finds a run by the name of its directory, which datestamp makes a "
@@ -247,7 +229,7 @@ class ExperimentGrid:
                 say(plan)
         if len(experiments) > 1:  # a single experiment replaces its predecessor when it starts
             set_replaced_aside(each.experiment for each in outcomes if each.state == NOT_BEGUN)
-        run_all(outcomes, processes, workers, quiet, Again(command, overwrite, datestamp))
+        run_all(outcomes, processes, workers, quiet, command)
 
     def _announce(self, names, plan):
         self.print()
@@ -261,28 +243,35 @@ class ExperimentGrid:
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
 
 
+def _check_workers(workers, experiments, processes):
+    """Raise UserError if this many experiments of a grid cannot run at a time."""
+    check(POSITIVE_INTEGER, workers=workers)
+    if workers == 1:
+        return
+    if launched.by_mpi() or any(each.output_dir is None for each in experiments):
+        raise UserError(
+            f"workers is {workers}, but experiments run at the same time only in processes that "
+            "the grid starts (not under an MPI launcher) and in directories that it has chosen "
+            "(without logger_kwargs)."
+        )
+    processes.command([])  # raises UserError if there is no MPI launcher
+
+
 def _plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) -> str:
     """Describe in words what will run; "" if all experiments run, one after the other."""
     skipped = sum(outcome.state == SKIPPED for outcome in outcomes)
-    text = _plural(len(outcomes), "experiment")
-    if skipped:
-        are = "are" if skipped > 1 else "is"
-        text += f", of which {skipped} {are} finished already, and skipped"
     at_a_time = min(workers, len(outcomes) - skipped)
-    if workers == 1 or at_a_time == 0:
-        return f"{text}." if skipped else ""
-    share = _plural(threads_of_each(at_a_time * processes.number), "computation thread")
-    cores = f"{_plural(available_cores(), 'core')} here"
-    why = "as OMP_NUM_THREADS says" if chosen_threads() else cores
-    each = f"in {processes.number} processes of" if processes.number > 1 else "with"
-    return (
-        f"{text}; {at_a_time} at a time, each {each} {share} ({why}).\n"
-        f"What they print goes to {OUTPUT} in their directories."
-    )
-
-
-def _plural(count, noun):
-    return f"{count} {noun}{'s' * (count != 1)}"
+    lines = []
+    if skipped:
+        lines.append(f"{skipped} of {len(outcomes)} experiments are finished already, and skipped.")
+    if at_a_time > 1:
+        threads = threads_of_each(at_a_time * processes.number)
+        lines += [
+            f"{at_a_time} experiments run at a time, with {threads} computation threads in each of "
+            f"their {processes.number} processes.",
+            f"What they print goes to {OUTPUT} in their directories.",
+        ]
+    return "\n".join(lines)
 
 
 def _wait_before_launch(seconds):
@@ -296,6 +285,4 @@ def _wait_before_launch(seconds):
         """
     )
     say(colored(message, color="cyan", bold=True) + RULE)
-    bar = "Launching in...: {bar}| {remaining} {elapsed}"
-    for _ in trange(100, leave=False, ncols=RULE_WIDTH, mininterval=0.25, bar_format=bar):
-        time.sleep(seconds / 100)
+    time.sleep(seconds)

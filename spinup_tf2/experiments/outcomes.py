@@ -12,21 +12,18 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from spinup_tf2 import user_config
 from spinup_tf2.arguments.checks import MAY_CHANGE
-from spinup_tf2.arguments.options import OPTIONS
-from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.arguments.table import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.files.commands import resume_command
+from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.printing import RULE
-from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.run_directory import holds_run
 from spinup_tf2.files.saves import has_save
 from spinup_tf2.files.serialization import convert_json
-from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.results.reading import read_rows
+from spinup_tf2.parallel import mpi
+from spinup_tf2.results.datasets import read_rows
 from spinup_tf2.training.checkpoints import Checkpoints
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
@@ -45,7 +42,7 @@ def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
         rows = read_rows(Path(run_dir, "progress.txt"))
     except (OSError, UserError):
         return 0, None
-    returns = [number for number in rows.returns() if number is not None and not isnan(number)]
+    returns = [number for number in rows.returns() if not isnan(number)]
     return rows.epochs, returns[-1] if returns else None
 
 
@@ -89,7 +86,8 @@ def _is_finished(experiment, num_procs):
             "Choose another exp_name, seed or data_dir, or pass --overwrite (overwrite=True) to "
             "replace it."
         )
-    done, epochs = _epochs_done(run_dir, described), _epochs_of(experiment)
+    done = _epochs_done(run_dir, described)
+    epochs = (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
     if done < epochs and not _has_ended_early(experiment, described):
         state = f"that is not finished ({done} of {epochs} epochs)"
     elif not has_save(run_dir):
@@ -97,10 +95,9 @@ def _is_finished(experiment, num_procs):
     else:
         return True
     if not (resume or overwrite):
-        go_on = "--resume (resume=True) to continue it, or " if described else ""
         raise UserError(
-            f"{run_dir} holds a run {state}; pass {go_on}--overwrite (overwrite=True) to replace "
-            "it."
+            f"{run_dir} holds a run {state}; pass --resume (resume=True) to continue it, or "
+            "--overwrite (overwrite=True) to replace it."
         )
     return False
 
@@ -111,10 +108,6 @@ def _has_ended_early(experiment, described):
         return False
     before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
     return all(before.get(name) == now[name] for name in _ENDING)
-
-
-def _epochs_of(experiment):
-    return (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
 
 
 def _epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
@@ -210,8 +203,14 @@ class Outcome:
         return f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
 
 
-def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
-    """Return the table of a grid that has ended, and how to run the unfinished experiments."""
+def summary(outcomes: Sequence[Outcome], seconds: float, command: Sequence[str] | None) -> str:
+    """Return the table of a grid that has ended, and how to run the unfinished experiments.
+
+    Args:
+        outcomes: The experiments.
+        seconds: Duration of the grid.
+        command: The words after `python -m spinup_tf2.run`; None for a Python program.
+    """
     states = [outcome.state for outcome in outcomes]
     known = (FINISHED, FAILED, STOPPED, SKIPPED, NOT_BEGUN)
     counts = ", ".join(f"{states.count(state)} {state}" for state in known if state in states)
@@ -220,9 +219,9 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
         lines.append(outcome.describe())
         if outcome.reason:
             lines.append(f"{'':12}{outcome.reason}")
-    missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
-    if missing:
-        lines += ["", again.explain([outcome.experiment for outcome in missing])]
+    missing = [each.experiment for each in outcomes if each.state not in (FINISHED, SKIPPED)]
+    if missing and all(each.algorithm for each in missing):
+        lines += ["", _how_to_go_on(command)]
     return "\n".join([*lines, "", RULE])
 
 
@@ -236,61 +235,18 @@ def _duration(seconds):
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
-@dataclass(frozen=True)
-class Again:
-    """How a grid was started; explains how to run the experiments that are not finished.
-
-    Attributes:
-        command: The words after `python -m spinup_tf2.run`; None for a Python program.
-        overwrite: Whether existing runs were to be replaced.
-        datestamp: Whether the names of directories contain dates, and so differ at each start.
-    """
-
-    command: Sequence[str] | None = None
-    overwrite: bool = False
-    datestamp: bool = False
-
-    def explain(self, missing: Sequence[Experiment]) -> str:
-        """Return a text on how to run the experiments that are not finished."""
-        if self.datestamp or user_config.FORCE_DATESTAMP:
-            return _resume_each(missing)
-        known = all(each.algorithm for each in missing)
-        # Without checkpoints nothing can be resumed: unfinished experiments start over.
-        anew = known and all(each.kwargs.get("checkpoint_freq") == 0 for each in missing)
-        if self.command is not None:
-            words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
-            words += ["--overwrite" if anew or not known else "--resume"]
-            words += ["--skip_finished"] if known else []
-            if launched.by_mpi() and not {"--cpu", "--num_cpu"} & {*words}:
-                words += ["--num_cpu", str(launched.size())]
-            return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
-        how = "run(..., overwrite=True" if anew else "grid.add('resume', True) and run(..."
-        skipping = ", skip_finished=True)" if known else ")"
-        instead = " instead of overwrite" if self.overwrite and not anew else ""
-        return f"The same grid with {how}{skipping}{instead} does the rest."
-
-
-def _without(words, flags):
-    """Return a command line without some flags and their values."""
-    kept, dropping = [], False
-    for word in words:
+def _how_to_go_on(command):
+    """Return how to run the experiments that are not finished."""
+    if command is None:
+        how = "grid.add('resume', True) and run(..., skip_finished=True)"
+        return f"The same grid with {how} does the rest."
+    if {"--dt", "--datestamp"} & {*command}:  # the same command would make other directories
+        return "Runs with a checkpoint are continued by: python -m spinup_tf2.run resume RUN_DIR"
+    words, dropping = [], False
+    for word in command:
         if word.startswith("--"):
-            dropping = word in flags
+            dropping = word in ("--resume", "--overwrite", "--skip_finished")
         if not dropping:
-            kept.append(word)
-    return kept
-
-
-def _resume_each(missing):
-    """Return a command for each run with a checkpoint; the grid's command would not find them."""
-    lines = ["The same grid again would make directories of another date."]
-    for each in missing:
-        run = Checkpoints(each.output_dir).describe() if each.output_dir else None
-        if run and run.get("command") is not None:  # it is None for some runs of Python programs
-            modules = modules_of([*(each.kwargs.get("callbacks") or ()), run.get("function")])
-            env_fn = each.env_fn or EnvFn("", modules=each.modules)
-            modules = [*env_fn.modules, *modules]
-            lines.append(resume_command(each.output_dir, env_fn.env_name, modules))
-    if len(lines) > 1:
-        lines[0] += " Runs with a checkpoint are continued by:\n"
-    return "\n".join(lines)
+            words.append(word)
+    rest = shlex.join([*words, "--resume", "--skip_finished"])
+    return f"This does the rest:\n\npython -m spinup_tf2.run {rest}"

@@ -22,20 +22,15 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
 from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.checks import network_arguments, signature_of
-from spinup_tf2.files.run_directory import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_LARGEST = 2**20  # bytes in a file of presets
-
 _DIRECTORY = Path(__file__).parent.parent / "presets"
-# What the keys of a preset must be, and those of its settings that are no arguments.
-_KEYS = dict(algorithm=str, doc=str, env=str, fits=list, extends=str)
-_KEYS_OF_PART = dict(origin=str, fits=list, ac_kwargs=dict, env_kwargs=dict)
-_KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
+
+_KEYS = ("algorithm", "doc", "env", "fits", "extends", "settings")
 
 
 @dataclass(frozen=True)
@@ -81,24 +76,19 @@ def load(algorithm: str, name: str, env: str | None = None) -> Preset:
             environments.
     """
     if algorithm not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise UserError(f"{algorithm!r} is not an algorithm; they are {known}.")
+        raise UserError(f"{algorithm!r} is not an algorithm; they are {', '.join(ALGORITHMS)}.")
     table = _own_table(algorithm, name) if name.endswith(".toml") else _named(algorithm, name)
     env = table.env if env is None else env
     if not env:
         raise UserError(f"the preset {name} names no environment; give --env.")
     if not _fit(table.fits, env):
-        such = f", such as {table.env}" if table.env and table.env != env else ""
         raise UserError(
-            f"the preset {name} does not fit {env}: it is for {', '.join(table.fits)}{such}. "
-            "Choose one of these environments, or leave --preset out."
+            f"the preset {name} does not fit {env}: it is for {', '.join(table.fits)}. Choose one "
+            "of these environments, or leave --preset out."
         )
     preset = _for_env(algorithm, name, table, env)
     if not preset.origins:
-        fits = [pattern for part in table.parts for pattern in part.fits or ()]
-        raise UserError(
-            f"the preset {name} has no settings for {env}: its settings are for {', '.join(fits)}."
-        )
+        raise UserError(f"the preset {name} has no settings for {env}; choose another one.")
     return preset
 
 
@@ -116,13 +106,9 @@ def _named(algorithm, name):
     own = tables(algorithm)
     if name in own:
         return own[name]
-    others = [each for each in ALGORITHMS if name in tables(each)]
-    if others:
-        raise UserError(f"the preset {name} is for {' and '.join(others)}, not for {algorithm}.")
-    known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
     raise UserError(
-        f"{name!r} is not a preset;{did_you_mean(name, own)} {known}. A file of your own ends with "
-        ".toml."
+        f"{name!r} is not a preset of {algorithm};{did_you_mean(name, own)} they are "
+        f"{', '.join(own)}. A file of your own ends with .toml."
     )
 
 
@@ -140,6 +126,11 @@ def _for_env(algorithm, name, table, env):
 
 
 # ---------------------------------------------------------------- nested arguments
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Return a value as an argument: `{"a": {"b": value}}` for the key `a:b`."""
+    return reduce(lambda inner, part: {part: inner}, reversed(key.split(":")), value)
 
 
 def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,19 +176,19 @@ class Table:
     Later parts override earlier ones; `env` is "" if the file names none.
     """
 
-    doc: str
-    env: str
-    fits: tuple[str, ...]
-    parts: tuple[Part, ...]
+    doc: str = ""
+    env: str = ""
+    fits: tuple[str, ...] = ("*",)
+    parts: tuple[Part, ...] = ()
 
 
 @cache
 def tables(algorithm: str) -> dict[str, Table]:
     """Return the presets of an algorithm that come with this package, by name."""
     found: dict[str, Table] = {}
-    path = _DIRECTORY / f"{algorithm}.toml"
-    for name, content in (_read(path) if path.exists() else {}).items():
-        found[name] = _table(content, f"{name} in {path}", found, origin="")
+    known = _read(_DIRECTORY / f"{algorithm}.toml") if algorithm in ALGORITHMS else {}
+    for name, content in known.items():
+        found[name] = _table(algorithm, content, name, found)
     return found
 
 
@@ -207,49 +198,38 @@ def _own_table(algorithm, path):
     meant = content.get("algorithm", algorithm)
     if meant != algorithm:
         raise UserError(f"the preset {path} is for {meant}, not for {algorithm}.")
-    table = _table(content, path, tables(algorithm), origin=path)
-    for part in table.parts:
-        _check_arguments(algorithm, part.arguments, path)
-    return table
+    return _table(algorithm, content, path, tables(algorithm))
 
 
 def _read(path):
     try:
-        # Some editors put a byte order mark at the beginning.
-        found = tomllib.loads(read_text(path, _LARGEST).removeprefix("\ufeff"))
-        str(found)  # fails for whole numbers that are too long for a message
-        return found
-    except FileNotFoundError:
-        raise UserError(f"there is no file {path}; --preset takes a name, or a file.") from None
-    except RecursionError:
-        raise UserError(f"the preset {path} cannot be read: it is nested too deeply.") from None
-    except (OSError, ValueError) as error:  # TOMLDecodeError as well
-        raise UserError(f"the preset {path} cannot be read: {one_line(error)}.") from None
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError
+        raise UserError(f"the preset {path} cannot be read: {one_line(error)}.") from error
 
 
-def _table(content, where, others, origin):
+def _table(algorithm, content, where, others):
     """Convert a TOML table, which may extend one of `others`; `where` is its name in messages."""
-    _check_known(content, [*_KEYS, "settings"], "a key of a preset", where)
-    _check_kinds(content, _KEYS, where)
-    base = Table("", "", ("*",), ())
-    if "extends" in content:
-        _check_known([content["extends"]], others, "the name of another preset", where)
-        base = others[content["extends"]]
     settings = content.get("settings", [])
-    settings = settings if isinstance(settings, list) else [settings]
-    parts = (*base.parts, *(_part(each, where, origin) for each in settings))
+    content = content | dict(settings=[settings] if isinstance(settings, dict) else settings)
+    _check_known(content, _KEYS, where)
+    base = Table()
+    if "extends" in content:
+        _check_known([content["extends"]], others, where)
+        base = others[content["extends"]]
+    parts = (*base.parts, *(_part(algorithm, each, where) for each in content["settings"]))
     if not parts:
         raise UserError(f"there are no settings ({where}); write for instance [settings].")
     fits = tuple(content.get("fits", base.fits))
     return Table(content.get("doc", base.doc), content.get("env", base.env), fits, parts)
 
 
-def _part(settings, where, origin):
-    if not isinstance(settings, dict):
-        raise UserError(f"settings is {settings!r} ({where}); it must be a table, or several.")
-    _check_kinds(settings, _KEYS_OF_PART, where)
+def _part(algorithm, settings, where):
     arguments = _with_none(settings)
-    origin, fits = arguments.pop("origin", origin), arguments.pop("fits", None)
+    origin, fits = arguments.pop("origin", where), arguments.pop("fits", None)
+    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
+    _check_known(arguments, [*known, "env_kwargs"], where)
+    _check_known(arguments.get("ac_kwargs", {}), network_arguments(algorithm), where)
     return Part(origin, None if fits is None else tuple(fits), whole_numbers(arguments))
 
 
@@ -260,31 +240,10 @@ def _with_none(value):
     return None if value == "None" else value
 
 
-def _check_kinds(table, kinds, where):
-    for name, kind in kinds.items():
-        if not isinstance(table.get(name, kind()), kind):
-            raise UserError(f"{name} is {table[name]!r} ({where}); it must be {_KINDS[kind]}.")
-
-
-def _check_arguments(algorithm, arguments, where):
-    """Check the names of arguments; their values are checked later, when all are known."""
-    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
-    networks = network_arguments(algorithm)
-    for name in arguments:
-        network = name.removeprefix("ac_kwargs:")
-        if name not in signature_of(algorithm).defaults and network in networks:
-            raise UserError(
-                f"{name!r} is an argument of the networks ({where}); write ac_kwargs.{network} = "
-                "..., or a table [settings.ac_kwargs]."
-            )
-    _check_known(arguments, [*known, "env_kwargs"], f"an argument of {algorithm}", where)
-    _check_known(arguments.get("ac_kwargs", {}), networks, "an argument of the networks", where)
-
-
-def _check_known(names, known, what, where):
+def _check_known(names, known, where):
     for name in names:
         if name not in known:
             raise UserError(
-                f"{name!r} is not {what} ({where});{did_you_mean(name, known)} they are "
+                f"{name!r} is not known here ({where});{did_you_mean(name, known)} there are "
                 f"{', '.join(known)}."
             )

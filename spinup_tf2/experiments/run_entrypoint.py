@@ -13,10 +13,8 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     # Until spinup_tf2 is loaded, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import ast
 import faulthandler
 import json
-import math
 import os
 import sys
 import tempfile
@@ -24,18 +22,14 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from spinup_tf2.experiments.experiment import Experiment
-
-_PROCESS, _ERROR = "process.json", "error.json"
-_ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
+_PROCESS, _EXPERIMENT, _ERROR = "process.json", "experiment.pkl", "error.json"
 
 
 @contextmanager
 def handed_over(
-    experiment: Experiment, *, elsewhere: bool = False, environ: Mapping[str, str] | None = None
+    experiment: Any, *, elsewhere: bool = False, environ: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Write an experiment to a temporary directory that only this user may enter; yields its path.
 
@@ -43,7 +37,7 @@ def handed_over(
     them.
 
     Args:
-        experiment: Experiment to be run.
+        experiment: The Experiment to be run.
         elsewhere: Whether its processes may run on other machines, which see the directory of the
             run, but not this machine's directory of temporary files.
         environ: As in `write_experiment`.
@@ -62,87 +56,38 @@ def handed_over(
 
 
 def write_experiment(
-    folder: str | os.PathLike, experiment: Experiment, environ: Mapping[str, str] | None = None
+    folder: str | os.PathLike, experiment: Any, environ: Mapping[str, str] | None = None
 ) -> None:
     """Write an experiment into `folder`, for `main` in another process.
 
     That process gets the `sys.path` of this one (a user's own network may be next to the script
-    that was started), and the environment variables of `environ` and of the experiment. A
-    `NamedAlgorithm` is written as plain data, without pickling; its arguments may only be values
-    that Python literals can express.
+    that was started), and the environment variables of `environ` and of the experiment.
     """
-    from spinup_tf2.experiments.experiment import NamedAlgorithm
+    import cloudpickle
 
-    environ = experiment.environ | dict(environ or {})
-    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=environ))
-    if isinstance(experiment.thunk, NamedAlgorithm):
-        fields = vars(experiment) | {"thunk": experiment.thunk.name}
-        _write_json(folder, _ALGORITHM, encode(fields))
-    else:
-        import cloudpickle
-
-        Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(experiment.call))
+    process = dict(sys_path=sys.path, environ=experiment.environ | dict(environ or {}))
+    Path(folder, _PROCESS).write_text(json.dumps(process), encoding="utf-8")
+    Path(folder, _EXPERIMENT).write_bytes(cloudpickle.dumps(experiment))
 
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:
     """Return [message, traceback] of the UserError that ended the experiment; None if none did."""
     try:
-        return _read_json(folder, _ERROR)
+        return json.loads(Path(folder, _ERROR).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # there was none, or the disk was full
         return None
 
 
-def _write_json(folder, name, value):
-    Path(folder, name).write_text(json.dumps(value), encoding="utf-8")
-
-
-def _read_json(folder, name):
-    return json.loads(Path(folder, name).read_text(encoding="utf-8"))
-
-
-def encode(value: Any) -> str:
-    """Return the text of a value as a Python literal. The inverse is `decode`.
-
-    Raises:
-        TypeError: It is not plain data.
-    """
-    text = repr(value)
-    try:
-        decode(text)
-    except (SyntaxError, ValueError) as error:
-        raise TypeError(f"{text} is no plain value") from error
-    return text
-
-
-def decode(text: str) -> Any:
-    """Return the value that was passed to `encode`."""
-    return ast.literal_eval(_Names().visit(ast.parse(text, mode="eval")))
-
-
-class _Names(ast.NodeTransformer):
-    """Replaces the names of values that have no literal."""
-
-    def visit_Name(self, node):
-        known = {"inf": math.inf, "nan": math.nan, "Ellipsis": ...}
-        return ast.Constant(known[node.id]) if node.id in known else node
-
-
-def _read_experiment(folder):
-    """Return the function that runs the experiment in `folder`."""
-    if Path(folder, _ALGORITHM).exists():
-        from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
-
-        fields = decode(_read_json(folder, _ALGORITHM))
-        return Experiment(**fields | {"thunk": NamedAlgorithm(fields["thunk"])}).call
-
+def read_experiment(folder: str | os.PathLike) -> Any:
+    """Return the Experiment in `folder`, which the parent process has just written."""
     from spinup_tf2.files.unpickling import load_private
 
-    return load_private(Path(folder, _FUNCTION))  # the parent process has just written it
+    return load_private(Path(folder, _EXPERIMENT))
 
 
 def main(folder: str | os.PathLike) -> None:
     """Run the experiment in `folder`."""
-    process = _read_json(folder, _PROCESS)
+    process = json.loads(Path(folder, _PROCESS).read_text(encoding="utf-8"))
     sys.path[:] = process["sys_path"]
     for name, value in process["environ"].items():
         os.environ.setdefault(name, value)
@@ -159,13 +104,14 @@ def main(folder: str | os.PathLike) -> None:
     mpi.write_by_lines()
 
     def write_error():
-        _write_json(folder, _ERROR, [str(error), traceback.format_exc()])
+        text = json.dumps([str(error), traceback.format_exc()])
+        Path(folder, _ERROR).write_text(text, encoding="utf-8")
 
     try:
         mpi.comm()  # must come first: without MPI, ranks could not wait for one that has failed
-        experiment = _read_experiment(folder)
+        experiment = read_experiment(folder)
         with mpi.exit_together():
-            experiment()
+            experiment.call()
     except UserError as caught:
         error = caught
         mpi.fail_together(write_error, 2)

@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 
 from tqdm import tqdm
 
-from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.errors import (
     ExperimentsFailed,
     Interrupted,
@@ -24,13 +24,11 @@ from spinup_tf2.errors import (
 )
 from spinup_tf2.experiments import calling, run_entrypoint
 from spinup_tf2.experiments.calling import Processes
-from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.outcomes import (
     FAILED,
     FINISHED,
     NOT_BEGUN,
     STOPPED,
-    Again,
     Outcome,
     summary,
 )
@@ -40,34 +38,19 @@ from spinup_tf2.parallel import launch, launched
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, name_of_signal
 
 _POLL = 0.1  # seconds
-_END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line
-
-
-def check_workers(workers: int, experiments: Sequence[Experiment], processes: Processes) -> None:
-    """Raise UserError if this many experiments of a grid cannot run at a time."""
-    check(POSITIVE_INTEGER, workers=workers)
-    if workers == 1:
-        return
-    if launched.by_mpi():
-        raise UserError(
-            f"workers is {workers}, but an MPI launcher has started the processes already, and "
-            "they run one experiment after the other; leave workers out, or start the grid "
-            "without the launcher (num_cpu gives each experiment several processes)."
-        )
-    if any(each.output_dir is None for each in experiments):
-        raise UserError(
-            f"workers is {workers}, but logger_kwargs has no output_dir for what the experiments "
-            "print; leave logger_kwargs out."
-        )
-    processes.command([])  # raises UserError if there is no MPI launcher
 
 
 def run_all(
-    outcomes: Sequence[Outcome], processes: Processes, workers: int, quiet: bool, again: Again
+    outcomes: Sequence[Outcome],
+    processes: Processes,
+    workers: int,
+    quiet: bool,
+    command: Sequence[str] | None,
 ) -> None:
     """Run the experiments of a grid that have not begun, `workers` at a time; print a summary.
 
-    The outcomes are updated. If `quiet`, only errors and warnings are printed.
+    The outcomes are updated. If `quiet`, only errors and warnings are printed. `command` is that of
+    `summary`.
 
     Raises:
         Interrupted: The grid was stopped; or one of its experiments was, and none has failed.
@@ -82,7 +65,7 @@ def run_all(
     finally:
         all_well = workers == 1 and all(outcome.state == FINISHED for outcome in outcomes)
         if not (quiet or all_well) and launched.rank() == 0 and len(outcomes) > 1:
-            say(f"\n{summary(outcomes, time.monotonic() - began, again)}")
+            say(f"\n{summary(outcomes, time.monotonic() - began, command)}")
     if signum:
         raise Interrupted(signum)
     failed = [outcome for outcome in outcomes if outcome.state == FAILED]
@@ -107,7 +90,7 @@ def _run_in_turn(outcomes, processes, quiet):
             raise
         except Exception as error:  # UserError, a full disk, ...
             status = getattr(error, "returncode", None)  # CalledProcessError: it has told the error
-            reason = _not_started(error) if status is None else f"exit status {status}"
+            reason = _reason(error) if status is None else f"exit status {status}"
             outcome.end(began, FAILED, reason, status or 1)
             # In an MPI world the error is in this process, and ends the whole job. With only one
             # experiment there is no summary that would show the error.
@@ -140,12 +123,9 @@ def _run_side_by_side(outcomes, processes, workers, quiet):
                     bar.update()
                 bar.refresh()
                 time.sleep(_POLL)
-        except Exception:
-            # They save and end, as after a signal; from here on, Ctrl-C ends the grid at once.
-            if not interruption.requested:
-                interruption.request(signal.SIGTERM)
+        except Exception:  # the experiments save and end, as after a signal
             for started in running:
-                started.ask_to_stop(interruption.signum)
+                started.ask_to_stop(signal.SIGTERM)
             while not all(started.is_over() for started in running):
                 time.sleep(_POLL)
             raise
@@ -190,7 +170,7 @@ class _Started:
             arguments = [run_entrypoint.__file__, self._folder]
             self._child = processes.start(arguments, at_a_time, output)
         except Exception as error:  # a full disk, a function that cannot be pickled, ...
-            self._end(FAILED, _not_started(error))  # the other experiments continue
+            self._end(FAILED, _reason(error))  # the other experiments continue
 
     def _opened_output(self):
         """Open the file for its output, after writing the introduction of the experiment to it."""
@@ -242,26 +222,21 @@ class _Started:
             self._end(FAILED, f"{reason or f'exit status {status}'}; see {self._output}")
 
     def _last_line(self):
-        try:
-            with open(self._output, "rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _END_OF_OUTPUT))
-                lines = file.read().decode(errors="replace").strip().splitlines()
-        except OSError:  # somebody has removed it
-            return ""
-        return _in_one_line(lines[-1]) if lines else ""
+        last: deque[str] = deque([""], maxlen=1)
+        with suppress(OSError), open(self._output, encoding="utf-8", errors="replace") as file:
+            last.extend(line for line in file if line.strip())
+        return _in_one_line(last[0])
 
     def _end(self, state, reason="", status=1):
         self._stack.close()
         self.outcome.end(self._began, state, reason, status)
 
 
-def _not_started(error):
-    """Return why an experiment could not be started, such as a full disk."""
-    if isinstance(error, UserError):
-        return one_line(error)
-    return _in_one_line(f"it could not be started ({kind_and_line(error)})")
+def _reason(error):
+    """Return in a line why an experiment could not be started, such as a full disk."""
+    known = isinstance(error, UserError)
+    return _in_one_line(error if known else f"it could not be started ({kind_and_line(error)})")
 
 
 def _in_one_line(text):
-    """Shorten a reason to one line, as shown in the table."""
     return shortened(printable(one_line(text)))

@@ -14,7 +14,7 @@ except wrappers.
 An environment is rebuilt to see how well an agent does. So wrappers that only help training, which
 have a class attribute `training_only = True`, are left out, and so are gymnasium's own wrappers
 that change rewards, ClipReward and NormalizeReward. Tuples and arrays among the arguments are
-restored as such; see `kwargs_json`.
+restored as such; see `as_json`.
 """
 
 import json
@@ -41,12 +41,11 @@ from spinup_tf2.envs.modules import (
     import_named,
     import_registering,
     is_own,
-    not_installed,
 )
+from spinup_tf2.envs.wrappers import wrappers_of
 from spinup_tf2.errors import UserError, kind_and_line, one_line
-from spinup_tf2.files.kwargs_json import from_json, to_json
-from spinup_tf2.files.run_directory import atomic_save, read_json
-from spinup_tf2.files.space_json import LARGEST_SPACE
+from spinup_tf2.files.as_json import LARGEST_SPACE, from_json, to_json
+from spinup_tf2.files.disk import atomic_save, read_json
 
 # Bytes in the file: what environments make of a long argument may be a thousand times as large.
 LARGEST_SPEC = 2**16
@@ -111,20 +110,16 @@ def make_env(
         if env_kwargs:
             spec = spec | {"kwargs": {**spec["kwargs"], **env_kwargs}}
         return _build(spec, render_mode)
-    except ModuleRefused as error:  # its message says what to do
-        raise UserError(f"The environment of {path} cannot be built: {error}.") from error
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
         reason = one_line(error) if isinstance(error, UserError) else kind_and_line(error)
-        reason = reason.removesuffix(".")
+        advice = _WHAT_TO_DO
         if env_kwargs:
-            raise UserError(
-                f"The environment of {path} cannot be built with {dict(env_kwargs)}: {reason}. "
-                "Correct --env_kwargs (env_kwargs), or leave it out."
-            ) from error
-        raise UserError(
-            f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
-        ) from error
+            advice = f"Correct --env_kwargs (env_kwargs), {dict(env_kwargs)}, or leave it out."
+        if isinstance(error, ModuleRefused):  # its message says what to do
+            advice = ""
+        message = f"The environment of {path} cannot be built: {reason.removesuffix('.')}. {advice}"
+        raise UserError(message.rstrip()) from error
 
 
 def make_described(
@@ -158,10 +153,14 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
     spec = env.spec
     if spec is None:
         raise ValueError("it was not made by gymnasium.make, so it has no spec")
-    kwargs = _arguments(spec)
+    registered = getattr(gym.registry.get(spec.id), "kwargs", {})
+    kwargs = _written(spec.kwargs, spec.id, registered)
     if kwargs.get("render_mode") == "human":
         del kwargs["render_mode"]
-    time_limit, wrappers = _stack(env)
+    wrappers = _stack(env)
+    time_limit = None
+    if wrappers and type(wrappers[0]) is TimeLimit:  # as gymnasium.make puts it there
+        time_limit = wrappers.pop(0).spec.max_episode_steps
     return {
         # An environment keeps its id, but not the module that had to be imported to register it.
         "env_name": getattr(env_fn, "env_name", None) or spec.id,
@@ -189,62 +188,35 @@ def _described(wrappers, env_fn):
 
 
 def _stack(env):
-    """Return the time limit of `gymnasium.make`, and all other wrappers, the innermost first.
+    """Return the wrappers of an environment, the innermost first.
 
-    Without those of `make` that check the protocol, and those that display. If there are time
-    limits elsewhere, all of them are among the wrappers, and the first result is None.
+    Without those of `gymnasium.make` that check the protocol, and those that display.
     """
-    layers = []
-    while isinstance(env, gym.Wrapper):
-        layers.insert(0, env)
-        env = env.env
-    # `make` puts its checks around what the entry point returns, and the limit around these. But
-    # an entry point may call `make` as well.
-    checks = [i for i, layer in enumerate(layers) if isinstance(layer, _CHECKS)]
-    limits = [i for i, layer in enumerate(layers) if type(layer) is TimeLimit]
-    place = checks[-1] + 1 if checks else 0
-    plain = limits == [place] and checks == [*range(place - len(checks), place)]
-    time_limit = layers[place].spec.max_episode_steps if plain else None
-    wrappers = [
+    return [
         layer
-        for layer in layers
-        if not isinstance(layer, _CHECKS)
-        and not (plain and type(layer) is TimeLimit)
-        and type(layer).__name__ not in DISPLAY_WRAPPERS
+        for layer in [*wrappers_of(env)][::-1]
+        if not isinstance(layer, _CHECKS) and type(layer).__name__ not in DISPLAY_WRAPPERS
     ]
-    return time_limit, wrappers
 
 
-def _arguments(spec):
-    """Return the environment's arguments as JSON, without those that JSON cannot hold.
+def _written(arguments, name, registered=()):
+    """Return arguments as JSON, without those that only the environment's registration can give.
 
-    The latter must come from the registration of the environment, of which `gymnasium.make` passes
-    on a copy; otherwise TypeError is raised.
+    Raises:
+        TypeError: JSON cannot hold an argument; the message names it.
     """
-    registered = getattr(gym.registry.get(spec.id), "kwargs", {})
-    kwargs = {}
-    for key, value in spec.kwargs.items():
-        try:
-            kwargs |= _written({key: value}, spec.id)
-        except TypeError:
-            if key not in registered or not _same(registered[key], value):
-                raise
-    return kwargs
-
-
-def _written(arguments, name):
-    """Return arguments as JSON; raise a TypeError that names the first that JSON cannot hold."""
     written = {}
     for key, value in arguments.items():
         try:
             written |= to_json({key: value})
         except (TypeError, ValueError) as error:
-            raise TypeError(f"the argument {key!r} of {name}: {error}") from error
+            if key not in registered or not _same(registered[key], value):
+                raise TypeError(f"the argument {key!r} of {name}: {error}") from error
     return written
 
 
 def _same(one, other):
-    """Return whether two values are the same, or one a copy of the other."""
+    """Return whether two values are the same, or one a copy of the other, as of gymnasium.make."""
     with suppress(Exception):  # a user's class may raise anything, and an array has no truth
         if one is other or one == other:
             return True
@@ -269,12 +241,8 @@ def register_for_file(env_name: object) -> str:
         import_registering(env_id)
     if env_id not in gym.registry:
         raise UserError(
-            f"no environment {env_id} is registered; "
-            + (
-                not_installed(env_id)
-                or "if it is in a module of yours or in another package, name that with "
-                '--import my_envs (modules=["my_envs"])'
-            )
+            f"no environment {env_id} is registered; if it is in a module of yours or in another "
+            'package, name that with --import my_envs (modules=["my_envs"])'
         )
     return env_id
 
@@ -286,18 +254,17 @@ def _build(spec, render_mode, training=False):
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     env_id = register_for_file(spec["env_name"])
-    wrappers = spec["wrappers"]
-    time_limit = spec["max_episode_steps"] or -1
-    elsewhere = time_limit == -1  # all time limits are among the wrappers
-    if "max_episode_steps" in kwargs:  # overrides those of the run; None: as it is registered
-        time_limit, elsewhere = kwargs.pop("max_episode_steps"), False
+    wrappers = list(spec["wrappers"])
+    if limit := spec["max_episode_steps"]:
+        wrappers.insert(0, dict(entry_point=_TIME_LIMIT, kwargs=dict(max_episode_steps=limit)))
+    others = "max_episode_steps" in kwargs  # overrides the run's; None: as it is registered
+    if others:
         wrappers = [each for each in wrappers if each["entry_point"] != _TIME_LIMIT]
-    env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
+    kwargs.setdefault("max_episode_steps", -1)
+    env = gym.make(env_id, **kwargs)
     # The registered entry point may have applied the first of the wrappers itself.
-    limit, there = _stack(env)
-    limits = [each for each in there if type(each) is TimeLimit]
-    already = len(there) + (limit is not None) if elsewhere else len(there) - len(limits)
-    for description in wrappers[already:]:
+    already = [each for each in _stack(env) if not others or type(each) is not TimeLimit]
+    for description in wrappers[len(already) :]:
         wrapper = _load_wrapper(description["entry_point"], description.get("given"))
         for_training = wrapper in _TRAINING_ONLY or getattr(wrapper, "training_only", False)
         if for_training and not training:

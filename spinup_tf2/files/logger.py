@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import tempfile
 import weakref
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
@@ -26,19 +27,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.errors import UserError, did_you_mean, kind_and_line, printable, reason_of
-from spinup_tf2.files.printing import colored, colorize, format_table, say, warn
+from spinup_tf2.errors import UserError, kind_and_line, printable, reason_of
+from spinup_tf2.files.disk import atomic_save, remove
+from spinup_tf2.files.printing import (
+    colored,
+    colorize,
+    format_table,
+    say,
+    warn,
+)
 from spinup_tf2.files.run_directory import (
+    CANNOT_WRITE,
     EXISTING_RUN,
-    LOCK,
-    OUTPUT,
-    atomic_save,
     check_in_place,
     check_output_fname,
     files_of_run,
-    fresh_directory,
     holds_run,
-    remove,
     set_aside,
     trim_rows,
 )
@@ -55,9 +59,8 @@ class Logger:
     """Writes the table of epochs, the configuration and the saves of one run.
 
     Args:
-        output_dir: Directory of the run; by default a new one, `experiments-<uid>/<time>` in the
-            system's directory for temporary files. The attribute is None on all ranks but the
-            first.
+        output_dir: Directory of the run; by default a new one in the system's directory for
+            temporary files. The attribute is None on all ranks but the first.
         output_fname: Name of the file of tab-separated rows.
         exp_name: Name of the experiment, shared by all runs that belong to it; `plot` groups by it.
         overwrite: Whether to replace a run that `output_dir` already holds, which is moved to
@@ -90,7 +93,7 @@ class Logger:
         self._model = None
         self._unwritten = b""  # rows that did not fit on the disk
         self._warned = set()
-        self._there, self._aside = set(), None  # see `take_back`
+        self._there: set[str] = set()  # files of before, which `take_back` leaves
         self._is_root = mpi.proc_id() == 0
 
         # Only rank 0 looks at the disk, but every rank must know the result.
@@ -106,7 +109,7 @@ class Logger:
         headers = []
         try:
             if output_dir is None:
-                output_dir = fresh_directory()
+                output_dir = tempfile.mkdtemp(prefix="experiment-")
             elif not os.path.isdir(output_dir):
                 os.makedirs(output_dir)
             elif keep_rows is not None:
@@ -115,10 +118,8 @@ class Logger:
             elif holds_run(output_dir, output_fname):
                 if not overwrite:
                     raise UserError(EXISTING_RUN.format(output_dir))
-                self._aside = set_aside(output_dir, output_fname)
-                self.log(f"The run that was in {output_dir} is in {self._aside} now.", color="cyan")
-            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
-                say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
+                aside = set_aside(output_dir, output_fname)
+                self.log(f"The run that was in {output_dir} is in {aside} now.", color="cyan")
             self.output_dir = os.path.abspath(output_dir)  # an environment may change directories
             self._there = {*os.listdir(output_dir)}
             mode = "wb" if keep_rows is None else "ab"
@@ -127,8 +128,7 @@ class Logger:
             self.output_file = open(rows, mode, buffering=0)  # noqa: SIM115
         except OSError as error:
             raise UserError(
-                f"Cannot write to the output directory {output_dir or error.filename} "
-                f"({error.strerror}); choose another data_dir (output_dir)."
+                CANNOT_WRITE.format(output_dir or error.filename, error.strerror)
             ) from error
         weakref.finalize(self, self.output_file.close)
         return headers
@@ -188,22 +188,13 @@ class Logger:
         mpi.on_root(lambda: check_in_place(self.output_file))
 
     def take_back(self) -> None:
-        """Undo the beginning of a run that has failed before its first step (rank 0).
-
-        What it has written is removed, and a run that it was to replace is put back.
-        """
-        if not self._is_root:
-            return
-        with suppress(OSError):
-            own = files_of_run(self.output_dir, os.path.basename(self.output_file.name))
-            for name in {*own} - self._there:
-                remove(os.path.join(self.output_dir, name))
-            if self._aside is not None:
-                for name in os.listdir(self._aside):
-                    os.rename(os.path.join(self._aside, name), os.path.join(self.output_dir, name))
-                os.rmdir(self._aside)
-                self.log(f"The run that was in {self.output_dir} is there again.", color="cyan")
-            os.rmdir(self.output_dir)  # if there is nothing else in it, not even the lock
+        """Remove what a run has written that has failed before its first step (rank 0)."""
+        if self._is_root:
+            with suppress(OSError):
+                own = files_of_run(self.output_dir, os.path.basename(self.output_file.name))
+                for name in {*own} - self._there:
+                    remove(os.path.join(self.output_dir, name))
+                os.rmdir(self.output_dir)  # if there is nothing else in it, not even the lock
 
     @property
     def all_written(self) -> bool:
@@ -277,6 +268,8 @@ class Logger:
             with self._disk_may_be_full(), atomic_save(path) as temporary:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # objects may raise anything when they are pickled
+            if os.path.exists(os.path.join(self.output_dir, "env_spec.json")):
+                return  # the environment is described there, and nothing is lost
             # Later epochs would fail in the same way.
             self.warn_once(
                 f"could not pickle state_dict. ({kind_and_line(error)}) No new vars.pkl is written."
@@ -337,16 +330,10 @@ def _check_no_link(output_dir, output_fname):
 
 def check_logger_arguments(given: Mapping[str, Any]) -> None:
     """Raise UserError if a logger cannot be created with these arguments."""
-    names = inspect.signature(Logger).parameters
-    for name in given:
-        if name not in names:
-            raise UserError(
-                f"{name!r} in logger_kwargs is not an argument of EpochLogger;"
-                f"{did_you_mean(name, names)} it takes {', '.join(names)}."
-            )
-    output_dir = given.get("output_dir")
-    if not (output_dir is None or isinstance(output_dir, str | os.PathLike)):
-        raise UserError(f"output_dir is {output_dir!r} in logger_kwargs; it must be a path.")
+    try:
+        inspect.signature(Logger).bind(**given)
+    except TypeError as error:
+        raise UserError(f"logger_kwargs are those of EpochLogger: {error}.") from error
     if "output_fname" in given:
         check_output_fname(given["output_fname"])
 

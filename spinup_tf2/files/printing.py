@@ -58,9 +58,12 @@ def say(text: str, file: TextIO | None = None) -> None:
     stream = file or sys.stdout
     if stream is None or getattr(stream, "closed", False):
         return
-    replace_unencodable()
     try:
-        tqdm.write(text, file=stream)
+        try:
+            tqdm.write(text, file=stream)
+        except UnicodeEncodeError:
+            replace_unencodable()
+            tqdm.write(text, file=stream)
         stream.flush()
     except OSError:  # the disk is full, or the pipe is closed
         lose_lines()
@@ -83,8 +86,8 @@ def lose_lines(errors: type[OSError] = OSError) -> None:
     """Make stdout and stderr silently drop anything that they cannot write, from now on.
 
     So no other print fails, nor does the exit of the process. When a full disk has room again,
-    lines are written again. Streams with which a program or a notebook has replaced Python's own
-    are not changed.
+    lines are written again; characters that the encoding lacks become question marks. Streams with
+    which a program or a notebook has replaced Python's own are not changed.
 
     Args:
         errors: Class of errors that are ignored: BrokenPipeError for closed pipes only, OSError for
@@ -122,7 +125,7 @@ def _lossy(stream, errors):
     return _LossyStream(
         file if stream.write_through else io.BufferedWriter(file),  # as in Python with -u
         stream.encoding,
-        stream.errors,
+        "replace" if stream.errors == "strict" else stream.errors,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

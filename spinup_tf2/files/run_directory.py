@@ -1,25 +1,24 @@
-"""The files in a run's directory: their names, and how to write, read and remove them."""
+"""A run's directory: the files in it, how they are read and written, its lock, and commands."""
 
-import itertools
+import errno
+import fcntl
 import json
 import os
 import re
-import shutil
-import stat
-import tempfile
+import shlex
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.disk import atomic_save, read_text
 from spinup_tf2.files.printing import warn
 
-LARGEST_TEXT = 2**28  # bytes, the rows of more than 500,000 epochs
-LARGEST_JSON = 2**25
-
-# Exists while a run writes to its directory (see runs.lock).
+# Exists while a run writes to its directory; see `run_lock`.
 LOCK = ".lock"
 
 # Output of a run, if it was one of several that ran at the same time.
@@ -37,39 +36,12 @@ _RUN_FILES = re.compile(
 # Added to the name of the file of rows: those that a resumption has cut off.
 CUT = ".cut"
 
+CANNOT_WRITE = "Cannot write to the output directory {} ({}); choose another data_dir (output_dir)."
+
 EXISTING_RUN = (
     "{} already holds a run; choose another exp_name, seed or data_dir, or pass --overwrite "
     "(overwrite=True) to replace it."
 )
-
-
-def fresh_directory() -> str:
-    """Make `experiments-<uid>/<time>` in the temporary directory, with a suffix if it exists.
-
-    The uid keeps users apart: they share the temporary directory, and cannot write to each other's.
-
-    Raises:
-        UserError: Somebody else owns `experiments-<uid>`, or it is a link.
-    """
-    parent = os.path.join(tempfile.gettempdir(), f"experiments-{os.geteuid()}")
-    with suppress(FileExistsError):
-        os.mkdir(parent, 0o755)
-    status = os.lstat(parent)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise UserError(
-            f"{parent} is not used, since it is not a directory of user {os.geteuid()} (mode "
-            f"{stat.filemode(status.st_mode)}, owner {status.st_uid}). Choose another data_dir "
-            "(output_dir)."
-        )
-    os.chmod(parent, status.st_mode & 0o755)  # others could replace the runs in it
-    name = str(int(time.time()))
-    for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
-        path = os.path.join(parent, name + suffix)
-        try:
-            os.mkdir(path)
-        except FileExistsError:
-            continue
-        return path
 
 
 # In the name of the directory that holds a run which another one has replaced.
@@ -99,16 +71,12 @@ def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt"
 def check_output_fname(name: object) -> None:
     """Raise UserError unless a name is that of a file in a run's directory, and not taken there."""
     plain = isinstance(name, str) and name.isprintable() and os.path.basename(name) == name
-    if not plain or name in ("", ".", "..") or _taken(name):
+    taken = plain and name != "progress.txt" and _RUN_FILES.fullmatch(name)
+    if not plain or taken or name in ("", ".", "..", LOCK):
         raise UserError(
             f"output_fname is {name!r}; it must be the name of a file in the run's directory, "
             "without a path and not that of another file of a run; progress.txt is the usual one."
         )
-
-
-def _taken(name):
-    own = _RUN_FILES.fullmatch(name) or name in (LOCK, "mlflow", "mlflow.db")
-    return own and not name.startswith("progress.txt")
 
 
 def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
@@ -160,10 +128,9 @@ def trim_rows(path: str | os.PathLike, count: int) -> list[str]:
     """
     as_written = dict(encoding="utf-8", errors="surrogateescape", newline="")
     try:
-        text = read_text(path, errors="surrogateescape").removeprefix("\ufeff")
+        text = read_text(path, errors="surrogateescape")
     except FileNotFoundError:
         text = ""
-    text = text.replace("\r\n", "\n")  # written by an editor, like the byte order mark
     lines = re.findall(r".*\n", text)  # complete ones; other separators may be in a text
     kept = lines[: count + 1 if count else 0]
     if len(kept) < count + 1 and count:
@@ -197,130 +164,11 @@ def check_in_place(file: BinaryIO) -> None:
         pass
     except OSError:  # a file system that does not answer for a while
         return
-    now = ""
-    if opened.st_nlink:
-        with suppress(OSError):  # Linux knows
-            now = f"; it is {os.readlink(f'/proc/self/fd/{file.fileno()}')} now"
     raise UserError(
         f"{file.name} was moved, replaced or removed while the run wrote to it, or its directory "
-        f"was{now}. The training has ended, so that nothing is written elsewhere. A run that was "
-        "moved can be resumed where it is now; one that was removed has to start again."
+        "was. The training has ended, so that nothing is written elsewhere. A run that was moved "
+        "can be resumed where it is now."
     )
-
-
-def remove(path: str | os.PathLike) -> None:
-    """Remove a file or a directory, if it exists; of a link, only the link."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        os.remove(path)
-
-
-@contextmanager
-def atomic_save(path: str | os.PathLike) -> Iterator[str]:
-    """Context manager that yields a temporary path, which becomes `path` if nothing is raised.
-
-    Works for files and directories. After a crash at any moment, either the old or the new one is
-    there, and complete.
-    """
-    temporary, old = f"{path}.tmp", f"{path}.old"
-    remove(temporary)  # left over from a crash
-    try:
-        yield temporary
-    except BaseException:
-        remove(temporary)
-        raise
-    if os.path.isdir(path):
-        # A directory cannot be renamed to an existing one. Between the two renames the complete one
-        # is called .old, where `test_policy` finds it.
-        remove(old)
-        os.rename(path, old)
-    os.replace(temporary, path)
-    remove(old)
-
-
-@contextmanager
-def atomic_output(path: str | os.PathLike) -> Iterator[str]:
-    """Like `atomic_save`, for a path given by the user, who may have other files next to it.
-
-    The temporary path has the same name, in a new directory next to `path`.
-    """
-    path = os.path.abspath(path)
-    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=os.path.dirname(path)) as folder:
-        new, old = os.path.join(folder, "new"), os.path.join(folder, "old")
-        os.mkdir(new)
-        temporary = os.path.join(new, os.path.basename(path))
-        yield temporary
-        if not os.path.isdir(path):
-            os.replace(temporary, path)
-            return
-        os.rename(path, old)
-        try:
-            os.rename(temporary, path)
-        except BaseException:
-            os.rename(old, path)
-            raise
-
-
-def open_regular(path: str | os.PathLike) -> BinaryIO:
-    """Open a file that is not trusted, to read its bytes.
-
-    Raises:
-        OSError: It does not exist or cannot be opened.
-        UserError: It is not a regular file: reading a pipe would block, and a device may never end.
-    """
-    # O_NONBLOCK, because opening a pipe would wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UserError(f"{path} is not a file.")
-    return open(descriptor, "rb")
-
-
-def read_bytes(path: str | os.PathLike, limit: int = LARGEST_TEXT) -> bytes:
-    """Read a file that is not trusted.
-
-    Raises:
-        OSError: As in `open_regular`.
-        UserError: As in `open_regular`, and if it is larger than `limit` bytes.
-    """
-    with open_regular(path) as file:
-        contents = file.read(limit + 1)  # no more than that, whatever size is reported
-    if len(contents) > limit:
-        raise UserError(f"{path} is larger than {limit} bytes, which is not what a run writes.")
-    return contents
-
-
-def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str = "strict") -> str:
-    """Read the text of a file that is not trusted.
-
-    Args:
-        path: The file.
-        limit: Largest number of bytes that it may have.
-        errors: How to handle bytes that are not UTF-8, as in `bytes.decode`.
-
-    Raises:
-        OSError, UserError: As in `read_bytes`, and UserError if it is not text.
-    """
-    contents = read_bytes(path, limit)
-    try:
-        return contents.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not text ({error}).") from error
-
-
-def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
-    """Read the value in a JSON file.
-
-    Raises:
-        OSError: As in `read_text`.
-        UserError: As in `read_text`, and if it is not JSON.
-    """
-    text = read_text(path, limit)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not readable as JSON ({error}).") from error
 
 
 def runs_in(folder: str | os.PathLike, holding: str) -> str:
@@ -334,3 +182,137 @@ def runs_in(folder: str | os.PathLike, holding: str) -> str:
     runs = {path.parent for path in found if ASIDE not in path.parent.name}
     runs = sorted(str(run.relative_to(folder)) for run in runs)
     return ", ".join(runs[:10] + ["..."] * (len(runs) > 10))
+
+
+# ---------------------------------------------------------------- the lock
+
+# Number of attempts to get a lock, and seconds between them.
+_ATTEMPTS, _PAUSE = 5, 0.02
+
+_held = set()  # descriptors of the locks that this process holds
+
+
+def _let_go():
+    # Otherwise a forked process, such as one of an environment, would keep the lock of a run that
+    # has ended or was killed.
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+@contextmanager
+def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
+    """Context manager that locks the directory of a run, and creates it if necessary.
+
+    The lock belongs to the operating system and ends with the process, however that ends. So a lock
+    file left behind by a crash does no harm.
+
+    Raises:
+        UserError: Another run holds the lock, or the directory cannot be written to.
+    """
+    path = Path(run_dir, LOCK)
+    made = [folder for folder in path.parents if not folder.exists()]
+    try:
+        os.makedirs(run_dir, exist_ok=True)
+        descriptor = _locked(path)
+    except OSError as error:
+        raise UserError(CANNOT_WRITE.format(run_dir, error.strerror)) from error
+    _held.add(descriptor)
+    try:
+        yield
+    finally:
+        if descriptor in _held:  # it is not in a process that was forked in the meantime
+            # The directory may have been moved, and another run may have made one of its name.
+            with suppress(OSError):
+                if _is_at(descriptor, path):
+                    path.unlink()  # while the lock is still held
+            _held.remove(descriptor)
+            os.close(descriptor)
+            with suppress(OSError):  # stops at the first folder that is not empty
+                for folder in made:
+                    folder.rmdir()
+
+
+def is_locked(run_dir: str | os.PathLike) -> bool:
+    """Return whether a run is writing to this directory, without changing anything or waiting.
+
+    On a file system without locks, the existence of the lock file counts, even if a crash left it.
+    """
+    try:
+        descriptor = os.open(Path(run_dir, LOCK), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        # Shared, so that several processes can check at once. A run cannot get the lock meanwhile;
+        # that is why _locked tries several times.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _is_at(descriptor, path):
+    return os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path))
+
+
+def _locked(path):
+    """Lock the file at `path`; return its descriptor."""
+    attempts = _ATTEMPTS
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(descriptor, path):
+                holder = dict(pid=os.getpid(), host=socket.gethostname(), since=time.ctime())
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, json.dumps(holder).encode())
+                return descriptor
+            os.close(descriptor)  # the previous owner has removed the file in the meantime
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                return descriptor  # this file system has no locks
+            holder = os.read(descriptor, 1000).decode(errors="replace")
+            os.close(descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise
+            attempts -= 1
+            if not attempts:
+                raise UserError(
+                    f"{path.parent} is being written to by another run ({holder}); wait for its "
+                    "end, or choose another exp_name, seed or data_dir."
+                ) from None
+            time.sleep(_PAUSE)  # another process may only be checking it; see is_locked
+
+
+# ---------------------------------------------------------------- commands, to be printed
+
+_COMMAND = "python -m spinup_tf2.run"
+
+
+def resume_command(
+    run_dir: str | os.PathLike, env_name: object = "", modules: Iterable[str] = ()
+) -> str:
+    """Return the command that resumes a run; modules, and the environment's, go into --import."""
+    return f"{_COMMAND} resume {_quoted(run_dir)}{import_flag(env_name, modules)}"
+
+
+def watch_command(
+    run_dir: str | os.PathLike, env_name: object = "", modules: Iterable[str] = ()
+) -> str:
+    """Return the command that shows the agent of a run."""
+    return f"{_COMMAND} test_policy {_quoted(run_dir)}{import_flag(env_name, modules)}"
+
+
+def plot_command(run_dir: str | os.PathLike) -> str:
+    """Return the command that plots a run. Without the slash, s1 would stand for s10 as well."""
+    return f"{_COMMAND} plot {_quoted(run_dir)}/"
+
+
+def _quoted(run_dir):
+    # With ./ a directory whose name begins with a dash is not taken for a flag.
+    path = os.fspath(run_dir)
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)

@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.arrays import DamagedCheckpoint, read_numbered
-from spinup_tf2.files.run_directory import read_json, runs_in
+from spinup_tf2.files.disk import DamagedCheckpoint, StoredArray, read_json, read_numbered
+from spinup_tf2.files.run_directory import runs_in
 
 WEIGHTS = "weights.npz"
 
@@ -29,19 +27,18 @@ def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
     Raises:
         UserError: There is no such save.
     """
-    if itr != "last" and not isinstance(itr, int):
-        raise UserError(f"Bad value provided for itr (needs to be int or 'last'): {itr!r}.")
     if not os.path.isdir(fpath):
         raise UserError(f"There is no directory {fpath}.")
     saves = _saves(fpath)
     if not saves:
-        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.")
+        runs = runs_in(fpath, "tf2_save*")
+        advice = f"give one of the runs in it: {runs}" if runs else "nothing has been saved there"
+        raise UserError(f"{fpath} holds no trained agent (tf2_save); {advice}.")
     if itr == "last" or itr < 0:
         itr = max(saves)
     if itr not in saves:
-        numbers = [str(number) for number in sorted(saves) if number >= 0]
-        there = f"there is {', '.join(numbers)}" if numbers else "its only save has no number"
-        raise UserError(f"{fpath} has no save with itr {itr}; {there}.")
+        numbers = ", ".join(str(number) for number in sorted(saves) if number >= 0)
+        raise UserError(f"{fpath} has no save with itr {itr}; there is {numbers or 'none'}.")
     return saves[itr]
 
 
@@ -61,27 +58,6 @@ def _saves(fpath):
     return saves
 
 
-def _what_to_give(fpath):
-    """Return advice for messages about a directory without a saved policy."""
-    there = {path.name for path in Path(fpath).iterdir()}
-    if {"saved_model.pb", "model_info.json"} & there:
-        return f"it is a save itself: give the run that it lies in, {Path(fpath).absolute().parent}"
-    theirs = sorted(
-        name for name in there if re.fullmatch(r"(pyt|tf1)_save\d*|simple_save\d*", name)
-    )
-    if theirs:
-        return (
-            f"{', '.join(theirs)} was written by the original Spinning Up, which has to load it; "
-            "here, plot shows its progress.txt, and training again makes an agent"
-        )
-    runs = runs_in(fpath, "tf2_save*")
-    if runs:
-        return f"give one of the runs in it: {runs}"
-    if "progress.txt" in there:
-        return "its training has not saved one yet"
-    return "nothing has been saved there yet"
-
-
 def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
     """Return the contents of model_info.json, which include the spaces."""
     info = read_json(Path(save_dir, "model_info.json"))
@@ -90,15 +66,12 @@ def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
     return info
 
 
-def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
-    """Return the arrays of weights.npz, in the order of the variables."""
-    path = Path(save_dir, WEIGHTS)
-    if not path.is_file():
-        raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
+def read_weights(save_dir: str | os.PathLike) -> list[StoredArray]:
+    """Return the arrays of weights.npz, in the order of the variables; see `StoredArray`."""
     try:
-        return read_numbered(path)
+        return read_numbered(Path(save_dir, WEIGHTS))
     except DamagedCheckpoint as error:
-        raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
+        raise UserError(f"the saved policy in {save_dir} is damaged: {one_line(error)}") from error
 
 
 @contextmanager

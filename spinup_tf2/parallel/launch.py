@@ -9,8 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from multiprocessing import forkserver, process, resource_tracker
@@ -22,7 +20,7 @@ import psutil
 
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.files.printing import is_terminal
-from spinup_tf2.parallel.launched import OPENMP, available_cores
+from spinup_tf2.parallel.launched import OPENMP, available_cores, by_mpi
 from spinup_tf2.parallel.mpi import INSTALL_HINT
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, family_of
 
@@ -86,13 +84,13 @@ def parse_launcher(launcher: str) -> list[str]:
     """
     try:
         words = shlex.split(launcher)
-    except (ValueError, AttributeError) as error:
-        raise UserError(f"launcher is {launcher!r}, which cannot be read: {error}.") from error
-    if not words or shutil.which(words[0]) is None:
+        if shutil.which(words[0]) is None:
+            raise ValueError("there is no such program")
+    except (ValueError, AttributeError, IndexError) as error:
         raise UserError(
-            f"launcher is {launcher!r}, and there is no such program; "
-            "it must be one that starts MPI processes, such as 'srun --mpi=pmi2'."
-        )
+            f"launcher is {launcher!r} ({error}); it must be a command that starts MPI processes, "
+            "such as 'srun --mpi=pmi2'."
+        ) from error
     return words
 
 
@@ -202,13 +200,32 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
     return status
 
 
+def mpi_fork(n: int, bind_to_core: bool = False) -> None:
+    """Run the current script again as `n` MPI processes, and exit with their status.
+
+    It returns at once if `n` is 1 or if an MPI launcher started this process, so that the processes
+    started here continue after the call.
+
+    Args:
+        n: Number of processes.
+        bind_to_core: Whether to bind each process to a core.
+    """
+    if n <= 1 or by_mpi():
+        return
+    # Unlike argv, orig_argv preserves a command such as `python -m package.module`.
+    command = mpirun_command(n, sys.orig_argv[1:], bind_to_core=bind_to_core)
+    try:
+        status = run_to_end(command, mpi=True, env=mpirun_environment(n))
+    except Interrupted as interruption:
+        status = interruption.status
+    sys.exit(status)
+
+
 # ---------------------------------------------------------------- the fork server
 
 # The server and the processes that it forks run with the signals blocked that ask a run to stop;
 # these stay pending until an environment handles them in its own way. In other processes, which a
 # script may fork from the same server, they are unblocked, so that `terminate` works.
-
-PATIENCE = 2.0  # seconds that multiprocessing's own processes are given to end
 
 
 def start_fork_server(preload: Sequence[str] = ()) -> None:
@@ -218,10 +235,6 @@ def start_fork_server(preload: Sequence[str] = ()) -> None:
         preload: Modules that the server imports once for all processes that it forks, besides this
             one.
     """
-    _find_room_for_sockets()
-    if forkserver._forkserver._forkserver_pid is None:
-        # Runs last at exit: finalizers that may still need these processes have priority 0 or more.
-        multiprocessing.util.Finalize(None, _end_helpers, exitpriority=-1000)
     forkserver.set_forkserver_preload([__name__, *preload])
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # inherited by both processes
     try:
@@ -230,46 +243,6 @@ def start_fork_server(preload: Sequence[str] = ()) -> None:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-# Longest path of a socket in bytes (the limit with the terminating null is 104 on macOS and 108 on
-# Linux), less what multiprocessing adds to the directory.
-_LONGEST_TMPDIR = 103 - len("/pymp-12345678/listener-12345678")
-
-
-def _find_room_for_sockets():
-    """Put multiprocessing's sockets into /tmp if TMPDIR is too long for the path of a socket."""
-    before = tempfile.tempdir
-    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_TMPDIR:
-        tempfile.tempdir = "/tmp"
-    try:
-        multiprocessing.util.get_temp_dir()  # the first call decides for good
-    finally:
-        tempfile.tempdir = before
-
-
-def _end_helpers():
-    """End multiprocessing's own processes, and wait for them.
-
-    They would otherwise outlive this process for a moment and look like leftovers; and in a
-    container there is often no other process to reap them. There is no public API for this.
-    """
-    server, tracker = forkserver._forkserver, resource_tracker._resource_tracker
-    for helper, pid, pipe in (
-        (server, "_forkserver_pid", "_forkserver_alive_fd"),
-        (tracker, "_pid", "_fd"),
-    ):
-        if getattr(helper, pid, None) is None or getattr(helper, pipe, None) is None:
-            continue
-        os.close(getattr(helper, pipe))  # tells it to end
-        deadline = time.monotonic() + PATIENCE  # others may hold the pipe open as well
-        with suppress(ChildProcessError):
-            while os.waitpid(getattr(helper, pid), os.WNOHANG) == (0, 0):
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(0.01)
-        setattr(helper, pid, None)
-        setattr(helper, pipe, None)
 
 
 def _unblock(_):

@@ -77,12 +77,6 @@ def _start_mpi():
             f"this process was started by an MPI launcher, but mpi4py finds no MPI library "
             f"({str(error).splitlines()[0]}); {INSTALL_HINT}"
         ) from error
-    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
-        raise UserError(
-            "MPI was started for calls from the main thread alone, but averages over ranks are "
-            "computed in TensorFlow's threads; leave mpi4py.rc as it is, and use an MPI library "
-            f"with support for threads ({INSTALL_HINT})"
-        )
     size = MPI.COMM_WORLD.Get_size()
     if size != launched.size():
         library = " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())
@@ -340,9 +334,7 @@ def mpi_op(x: Number, op: str | MPI.Op) -> Number:
         x = x.astype(np.float64)
     buff = np.empty_like(x)
     allreduce(x, buff, op)
-    if (
-        op in ("MIN", "MAX") and x.dtype.kind == "f"
-    ):  # MPI may ignore a NaN that only one of the processes has
+    if op in ("MIN", "MAX") and x.dtype.kind == "f":  # MPI may ignore a NaN of one process alone
         buff[mpi_sum(np.isnan(x).astype(np.int64)) > 0] = np.nan
     return buff
 
@@ -370,7 +362,7 @@ def mpi_statistics_scalar(
 
     Returns:
         np.float32 scalars `(mean, std)` or `(mean, std, min, max)`, all NaN if no process has any
-        numbers. Those beyond its range are np.float64.
+        numbers.
     """
     x = np.asarray(x, dtype=np.float64).ravel()
     total, count = mpi_sum(np.array([x.sum(), x.size]))
@@ -383,11 +375,4 @@ def mpi_statistics_scalar(
         smallest = mpi_op(x.min(initial=np.inf), "MIN")
         largest = mpi_op(x.max(initial=-np.inf), "MAX")
         statistics += [smallest, largest] if count else [np.nan, np.nan]
-    return tuple(map(_in_single_precision, statistics))
-
-
-def _in_single_precision(value):
-    """Return a number as np.float32, or as np.float64 if it is too large for that."""
-    with np.errstate(over="ignore"):
-        single = np.float32(value)
-    return single if np.isfinite(single) or not np.isfinite(value) else np.float64(value)
+    return tuple(map(np.float32, statistics))

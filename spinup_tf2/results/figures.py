@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.disk import atomic_output
 from spinup_tf2.results.statistics import Errorbar, Estimator, check_statistics
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _HEADINGS = {"sd": ["SD"], "se": ["SE"], "ci": ["95 % CI"], "none": []}
 
 _ONE_PANEL, _PANEL = (6.4, 4.0), (4.2, 3.2)  # inches
 _MOST_IN_A_ROW = 4  # panels
-_MOST_COLUMNS = 6  # in a legend
+_LETTER, _LINE = 0.1, 0.25  # inches, of a legend
 
 # Values from which ticks are written as 10k or 2M: on the horizontal axis as in Spinning Up; on the
 # vertical axis there is room for more digits.
@@ -92,37 +92,24 @@ def legend_above(where: Axes | Figure, lines: Mapping[str, Artist]) -> None:
     The figure grows by the height of the legend. `lines` has a line for each name.
     """
     figure = where.figure
+    position = dict(loc="lower center", bbox_to_anchor=(0.5, 1))
     if where is figure:
         position = dict(loc="outside upper center")
-    else:
-        position = dict(loc="lower center", bbox_to_anchor=(0.5, 1))
-
-    def place(**kwargs):
-        legend = where.legend(lines.values(), lines.keys(), frameon=False, **position, **kwargs)
-        legend.set_in_layout(False)  # until its size is known
-        figure.draw_without_rendering()
-        return legend, legend.get_window_extent()
-
-    for columns in range(min(len(lines), _MOST_COLUMNS), 0, -1):
-        legend, size = place(ncols=columns)
-        width = where.get_window_extent().width
-        if size.width <= width:
-            break
-        legend.remove()
-    else:  # even one column is too wide
-        legend, size = place(fontsize=legend.get_texts()[0].get_fontsize() * width / size.width)
-    figure.set_figheight(figure.get_figheight() + size.height / figure.dpi)
-    legend.set_in_layout(True)
+    entry = _LETTER * (6 + max(map(len, lines)))  # a line, a gap and a name
+    columns = max(1, min(len(lines), int(figure.get_figwidth() / entry)))
+    where.legend(lines.values(), lines.keys(), ncols=columns, frameon=False, **position)
+    figure.set_figheight(figure.get_figheight() + _LINE * math.ceil(len(lines) / columns))
 
 
 def check_path(path: str | os.PathLike, formats: Sequence[str] = FORMATS) -> None:
     """Raise UserError, before any work is done, if the user's file cannot be written."""
     path = Path(path)
-    if path.suffix.lower() not in formats:
-        raise UserError(f"Cannot write to {path}: its name must end in {' or '.join(formats)}.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        reason = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
-        raise UserError(f"Cannot write to {path}: {reason}.")
+    possible = path.absolute().parent.is_dir() and not path.is_dir()
+    if not possible or path.suffix.lower() not in formats:
+        raise UserError(
+            f"Cannot write to {path}: it must be a file in a directory that exists, and its name "
+            f"ends in {' or '.join(formats)}."
+        )
 
 
 @contextmanager
@@ -160,11 +147,13 @@ def markdown(
             lines.append([*cells, *interval, str(row.seeds)])
         lines = [[cell.replace("|", "\\|") for cell in cells] for cells in lines]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        lines.insert(1, [":" + "-" * (n - 1) for n in widths[:2]])
-        lines[1] += ["-" * (n - 1) + ":" for n in widths[2:]]
+        rule = [":" + "-" * (n - 1) for n in widths[:2]] + ["-" * (n - 1) + ":" for n in widths[2:]]
+        lines.insert(1, rule)
         for cells in lines:
-            aligned = [cell.ljust(n) for cell, n in zip(cells[:2], widths[:2], strict=True)]
-            aligned += [cell.rjust(n) for cell, n in zip(cells[2:], widths[2:], strict=True)]
+            aligned = [
+                cell.ljust(n) if i < 2 else cell.rjust(n)
+                for i, (cell, n) in enumerate(zip(cells, widths, strict=True))
+            ]
             tables.append(f"| {' | '.join(aligned)} |\n")
         tables.append("\n")
     return "".join(tables[:-1])

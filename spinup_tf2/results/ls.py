@@ -17,13 +17,10 @@ from dataclasses import dataclass
 from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line, printable
-from spinup_tf2.files.commands import plot_command, resume_command, watch_command
-from spinup_tf2.files.lock import is_locked
+from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.printing import colored, is_terminal, print_safely
-from spinup_tf2.files.run_directory import read_json
-from spinup_tf2.results.reading import (
-    NO_NUMBER,
-    UNFINISHED,
+from spinup_tf2.files.run_directory import is_locked, plot_command, resume_command, watch_command
+from spinup_tf2.results.datasets import (
     algorithm,
     env_name,
     name_in,
@@ -50,9 +47,7 @@ _SORT = {
 }
 
 _HEADER = ("Run", "State", "Epochs", "Last", "Best", "Age", "Env", "Algo", "Seed")
-_STATE = _HEADER.index("State")
 _RIGHT = ("Epochs", "Last", "Best", "Age", "Seed")  # columns that are aligned to the right
-_LEAST = {"Env": 10, "Run": 20}  # characters to which these columns may be shortened
 _MAY_GO = ("Seed", "Algo", "Best", "Env", "Age")  # columns that may be left out, in this order
 _COLORS = {"running": "green", "damaged": "red", "stopped": "yellow"}
 _GAP = "  "
@@ -128,7 +123,8 @@ def _describe(run_dir, folders):
     problems += damage
     epochs, seed = _whole(config, "epochs"), _whole(config, "seed")
     checkpoint = _newest_checkpoint(run_dir) if "checkpoint" in folders else {}
-    over = epochs is not None and min(done, checkpoint.get("epochs_done", done)) >= epochs
+    saved = checkpoint.get("epochs_done")
+    over = epochs is not None and min(done, done if saved is None else saved) >= epochs
     if over and "checkpoint" in folders and not any(map(_SAVE.match, folders)):
         problems.append("no trained agent (tf2_save)")
     if running:
@@ -170,20 +166,21 @@ def _whole(entries, key):
 
 
 def _newest_checkpoint(run_dir):
-    """Return what the newest checkpoint tells: `algorithm`, `command`, `stopped` (the reason) and
-    `epochs_done`, if it is known; {} if there is none that can be read.
+    """Return what the newest checkpoint tells: `algorithm`, `function`, `command`, `stopped` (the
+    reason) and `epochs_done`; {} if there is none that can be read.
     """
     root = os.path.join(run_dir, "checkpoint")
     try:
         newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
         run, counters = manifest["run"], manifest["counters"]
-        known = dict(algorithm=run.get("algorithm"), command=run["command"])
-        known["function"] = run.get("function")
-        known["stopped"] = counters.get("stopped", "")
-        if type(counters.get("epoch")) is int:
-            known["epochs_done"] = counters["epoch"]
-        return known
+        return dict(
+            algorithm=run.get("algorithm"),
+            function=run.get("function"),
+            command=run["command"],
+            stopped=counters.get("stopped", ""),
+            epochs_done=_whole(counters, "epoch"),
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
@@ -196,12 +193,8 @@ def _progress(run_dir, running):
         return 0, [], [] if running else ["no progress.txt"]
     except (OSError, ValueError) as error:
         return 0, [], [one_line(error)]
-    rows.damage.pop(UNFINISHED, None)  # normal if a run is killed while it writes a row
-    done, returns = rows.epochs, rows.returns()
-    if None in returns:
-        rows.damage[NO_NUMBER] = returns.count(None)
-    known = [number for number in returns if number is not None and math.isfinite(number)]
-    return done, known, [rows.report("progress.txt")] if rows.damage else []
+    returns = [number for number in rows.returns() if math.isfinite(number)]
+    return rows.epochs, returns, [rows.report("progress.txt")] if rows.damaged else []
 
 
 def _modified(run_dir):
@@ -227,12 +220,18 @@ def show(
         commands: Whether to print the commands for each run below it.
     """
     now = time.time()
-    names, rows = _fitting([_row(run, directory, now) for run in runs], width)
-    print(_GAP.join(names).rstrip())
-    for run, cells in zip(runs, rows, strict=True):
+    rows = [_row(run, directory, now) for run in runs]
+    last = [row["Run"].rpartition("/")[2] for row in rows]
+    if _total(_widths(rows, None)) > (width or math.inf) and len({*last}) == len(last):
+        # For exp/exp_s0, the last part of the path is enough.
+        rows = [row | dict(Run=name) for row, name in zip(rows, last, strict=True)]
+    widths = _widths(rows, width)
+    print(_GAP.join(_cell(title, title, size) for title, size in widths.items()).rstrip())
+    for run, row in zip(runs, rows, strict=True):
+        cells = {title: _cell(row[title], title, size) for title, size in widths.items()}
         if run.state in _COLORS:
-            cells[_STATE] = colored(cells[_STATE], _COLORS[run.state])
-        print(_GAP.join(cells).rstrip())
+            cells["State"] = colored(cells["State"], _COLORS[run.state])
+        print(_GAP.join(cells.values()).rstrip())
         if commands:
             for name, command in run.commands.items():
                 print_safely(f"    {name + ':':8} {command}")
@@ -266,41 +265,24 @@ def human_age(seconds: float) -> str:
     return f"{seconds // 86400:.0f} d"
 
 
-def _fitting(rows, width):
-    """Return titles and cells, padded to the widths of their columns, to fit into `width`."""
-    widths = _full_widths(rows)
-    if width is not None and _total(widths) > width:
-        # For exp/exp_s0, the last part of the path is enough, unless it is ambiguous.
-        last = [row["Run"].rpartition("/")[2] for row in rows]
-        if len({*last}) == len(last):
-            rows = [row | dict(Run=name) for row, name in zip(rows, last, strict=True)]
-        widths = _full_widths(rows)
-        _narrow(widths, width)
-    titles, *lines = (
-        [_cell(row[title], title, size) for title, size in widths.items()]
-        for row in [dict(zip(_HEADER, _HEADER, strict=True)), *rows]
-    )
-    return titles, lines
+def _widths(rows, width):
+    """Return {title: characters} of the columns that fit into a line of `width` characters."""
+    widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in _HEADER}
 
+    def too_long():
+        return max(0, _total(widths) - (width or math.inf))
 
-def _full_widths(rows):
-    return {title: max(len(title), *(len(row[title]) for row in rows)) for title in _HEADER}
+    for title, least in (("Env", 10), ("Run", 20)):  # names are shortened first
+        widths[title] -= min(too_long(), max(0, widths[title] - least))
+    for gone in _MAY_GO:
+        if too_long() > 0:
+            del widths[gone]
+    widths["Run"] = max(1, widths["Run"] - too_long())
+    return widths
 
 
 def _total(widths):
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
-
-
-def _narrow(widths, width):
-    """Reduce the widths of the columns, in place, until they fit."""
-    for gone in (None, *_MAY_GO):
-        widths.pop(gone, None)
-        spare = {t: max(0, widths[t] - least) for t, least in _LEAST.items() if t in widths}
-        if _total(widths) - width <= sum(spare.values()):
-            break
-    for title, characters in spare.items():
-        widths[title] -= min(max(0, _total(widths) - width), characters)
-    widths["Run"] = max(1, widths["Run"] - max(0, _total(widths) - width))
 
 
 def _cell(text, title, size):

@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -179,22 +180,18 @@ def _warn_of_mixtures(data, apart):
     """
     together: dict[tuple, list] = {}
     for run in data:
-        together.setdefault((experiment(run), env_of(run) if apart else ""), []).append(run)
-    for (name, env), runs in together.items():
-        envs = {env_of(run) for run in runs} - {""}
-        if len(envs) > 1:
-            print_safely(
-                f"Warning: {name} has runs of {', '.join(sorted(envs))} in one curve; "
-                "--by env (by='env') makes a panel for each."
-            )
-        settings = [run.attrs.get("settings", {}) for run in runs]
+        env = {"env_name": env_of(run)} if env_of(run) else {}
+        key = (experiment(run), *(env.values() if apart else ()))
+        together.setdefault(key, []).append(run.attrs.get("settings", {}) | env)
+    for (name, *env), settings in together.items():
         common = set.intersection(*map(set, settings)) - {*MAY_CHANGE}
         different = sorted(key for key in common if len({each[key] for each in settings}) > 1)
         if different:
-            where = f" in {env}" if env else ""
+            where = f" in {env[0]}" if env else ""
             print_safely(
                 f"Warning: the runs of {name}{where} differ in {', '.join(different)}, and count "
-                "as one experiment; --legend gives each directory a name of its own."
+                "as one experiment; --legend gives each directory a name of its own, and --by env "
+                "each environment a panel."
             )
 
 
@@ -203,16 +200,11 @@ def _panels(data, by, *statistics):
     if by is None:
         return {"": get_curves(data, *statistics)}
     panels = {}
-    nothing = None
     for env in sorted({env_of(run) for run in data}, key=lambda env: (env == "", env)):
-        try:
+        with suppress(UserError):  # other environments may have the column
             runs = [run for run in data if env_of(run) == env]
             panels[env or "unknown environment"] = get_curves(runs, *statistics)
-        except UserError as error:  # other environments may have the column
-            nothing = error
-    if not panels:
-        raise nothing
-    return panels
+    return panels or {"": get_curves(data, *statistics)}
 
 
 def _figure(panels, xaxis, value, on_screen):

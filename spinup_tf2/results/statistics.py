@@ -61,12 +61,9 @@ def check_statistics(estimator: str, errorbar: str | None) -> Errorbar:
         UserError: One of them is unknown, or they cannot be combined.
     """
     if estimator not in ESTIMATORS:
-        raise UserError(
-            f"There is no estimator {estimator!r}; choose from {', '.join(ESTIMATORS)}."
-        )
-    if errorbar is None:
-        return "none" if estimator in WITHOUT_INTERVAL else "sd"
+        raise UserError(f"There is no estimator {estimator!r} in {', '.join(ESTIMATORS)}.")
     possible = ("none",) if estimator in WITHOUT_INTERVAL else ERRORBARS
+    errorbar = errorbar or possible[0]
     if errorbar not in possible:
         raise UserError(
             f"The {estimator} of the runs has no interval {errorbar!r} (errorbar); choose from "
@@ -118,8 +115,7 @@ def check_columns(runs: Sequence[pd.DataFrame], columns: Sequence[str]) -> None:
     """Raise UserError if there is a column that none of the runs has."""
     for column in columns:
         if not any(column in run for run in runs):
-            ours = {"Unit", "Condition1", "Condition2"}
-            there = dict.fromkeys(name for run in runs for name in run.columns if name not in ours)
+            there = dict.fromkeys(name for run in runs for name in run.columns)
             raise UserError(f"No run has a column {column!r}; there is {', '.join(there)}.")
 
 
@@ -329,7 +325,6 @@ def final_performance(
 
     errorbar = check_statistics(estimator, errorbar)
     data = named_by_env(data)
-    _warn_of_ends(data)
     rows = []
     for value in [values] if isinstance(values, str) else dict.fromkeys(values):
         groups: dict[tuple[str, str], list[float]] = {}
@@ -347,22 +342,6 @@ def final_performance(
             rows.append((value, env, name, *map(float, np.ravel(summary)), len(finals)))
     columns = ["value", "environment", "experiment", "estimate", "low", "high", "seeds"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _warn_of_ends(data):
-    """Report experiments whose runs end at different numbers of steps."""
-    ends: dict[tuple[str, str], set[float]] = {}
-    for run in data:
-        if "TotalEnvInteracts" in run:
-            steps = numbers(run["TotalEnvInteracts"])
-            last = steps[np.isfinite(steps)][-1:]
-            ends.setdefault((experiment(run), env_of(run)), set()).update(last)
-    for (name, env), steps in ends.items():
-        if len(steps) > 1:
-            print_safely(
-                f"Warning: runs of {name} in {env or 'an unknown environment'} end at "
-                f"{min(steps):,.0f} to {max(steps):,.0f} steps; each counts with its own end."
-            )
 
 
 def tail_mean(y: np.ndarray) -> float:

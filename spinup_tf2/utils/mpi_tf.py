@@ -9,13 +9,3 @@ from spinup_tf2.parallel.tensors import (
     mpi_avg_scalars,
     sync_params,
 )
-
-__all__ = [
-    "MpiAdamOptimizer",
-    "assign_params_from_flat",
-    "check_params",
-    "flat_concat",
-    "mpi_avg_grads",
-    "mpi_avg_scalars",
-    "sync_params",
-]

@@ -4,16 +4,5 @@ from spinup_tf2.results.datasets import get_all_datasets, get_datasets
 from spinup_tf2.results.plot import main, make_plots, plot_data
 from spinup_tf2.results.statistics import ERRORBARS, ESTIMATORS, final_performance, get_curves
 
-__all__ = [
-    "ERRORBARS",
-    "ESTIMATORS",
-    "final_performance",
-    "get_all_datasets",
-    "get_curves",
-    "get_datasets",
-    "make_plots",
-    "plot_data",
-]
-
 if __name__ == "__main__":
     main()

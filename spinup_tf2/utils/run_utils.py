@@ -15,12 +15,3 @@ from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.experiments.calling import call_experiment
 from spinup_tf2.experiments.experiment import setup_logger_kwargs
 from spinup_tf2.experiments.grid import ExperimentGrid, all_bools, valid_str
-
-__all__ = [
-    "EnvFn",
-    "ExperimentGrid",
-    "all_bools",
-    "call_experiment",
-    "setup_logger_kwargs",
-    "valid_str",
-]

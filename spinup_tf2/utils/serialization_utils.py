@@ -1,5 +1,3 @@
 """Spinning Up's conversion of settings to JSON, from `spinup_tf2.files.serialization`."""
 
 from spinup_tf2.files.serialization import convert_json, is_json_serializable
-
-__all__ = ["convert_json", "is_json_serializable"]

@@ -268,7 +268,7 @@ def test_own_q_function_of_dqn(tmp_path, greedy):
 
     kwargs = dict(actor_critic=actor_critic, ac_kwargs=None)
     if not greedy:
-        with pytest.raises(UserError, match=r"not the greedy policy of its Q-function.*Greedy"):
+        with pytest.raises(UserError, match=r"would not be trained: return .*Greedy"):
             off_policy_runs.train(dqn, tmp_path / "run", **kwargs)
         return
     ac, _ = off_policy_runs.train(dqn, tmp_path / "run", **kwargs)
@@ -344,11 +344,11 @@ def cached():
     ("algorithm", "actor_critic", "kwargs", "words"),
     [
         (ppo, unsqueezed, {}, r"v\(obs\) .* \[\(2, 1\)\].*Squeeze"),
-        (ppo, own(bent), dict(ent_coef=0.01), r"no entropy\(\) in closed form.*ppo, ppg and a2c"),
-        (ppo, own(bent), dict(objective="penalty"), r"no kl_divergence\(\) in closed form"),
-        (trpo, own(bent), {}, r"no kl_divergence\(\) in closed form"),
+        (ppo, own(bent), dict(ent_coef=0.01), r"no entropy\(\) in closed form"),
+        (ppo, own(bent), dict(objective="penalty"), r"no kl_divergence\(\) in"),
+        (trpo, own(bent), {}, r"no kl_divergence\(\) in"),
         # Divergences are tried out between what one compiled function has returned and another.
-        (ppo, own(squashed), dict(objective="penalty"), r"no kl_divergence\(\) in closed form"),
+        (ppo, own(squashed), dict(objective="penalty"), r"no kl_divergence\(\) in"),
         (sac, of_kind(False, 2), {}, "must return a distribution of tensorflow_probability"),
         (td3, of_kind(False, 1), {}, "needs 2 of shape"),
         (ddpg, cached(), {}, "the networks and the target networks share variables"),
@@ -375,7 +375,7 @@ def test_networks_whose_features_nobody_knows(tmp_path):
         return ActorCritic(Policy(ac.pi), ac.v, action_space)
 
     kwargs = dict(actor_critic=actor_critic, minibatch_size=50, aux_minibatch_size=50, epochs=1)
-    with pytest.raises(UserError, match="Policy, all but the last; it must be"):
+    with pytest.raises(UserError, match="Policy has no layers to share"):
         runs.train(ppg, tmp_path / "run", **kwargs)
     assert not (tmp_path / "run").exists()
     runs.train(ppg, tmp_path / "run", **kwargs, train_aux_iters=0)  # that needs no features

@@ -230,8 +230,8 @@ def test_updates_of_sac_by_hand(tmp_path, monkeypatch, kind, kwargs, target_entr
 
 @pytest.mark.parametrize(
     "kwargs",
-    [{}, dict(double_q=False), dict(copy_every=3), dict(copy_every=3, num_updates=4)],
-    ids=["double", "single", "copies", "half as many updates"],
+    [{}, dict(double_q=False, huber=False), dict(copy_every=3), dict(copy_every=3, num_updates=4)],
+    ids=["double", "single, squared", "copies", "half as many updates"],
 )
 def test_updates_of_dqn_by_hand(tmp_path, monkeypatch, kwargs):
     """Copies to the target are made in the updates 3, 6, 9, ..., across blocks."""
@@ -250,7 +250,9 @@ def test_updates_of_dqn_by_hand(tmp_path, monkeypatch, kwargs):
 
             def loss_q(q, b=b, backup=backup, chosen=chosen):
                 errors = tf.abs(tf.reduce_sum(dense(q, b.obs) * chosen, axis=1) - backup)
-                return sum(e**2 / 2 if e <= 1 else e - 0.5 for e in tf.unstack(errors)) / 5
+                squared = not kwargs.get("huber", True)
+                each = [e**2 / 2 if squared or e <= 1 else e - 0.5 for e in tf.unstack(errors)]
+                return sum(each) / 5
 
             q_vals = np.sum(dense(now["q"], b.obs) * chosen, axis=1)
             np.testing.assert_allclose(info["QVals"][j], q_vals, atol=1e-5)

@@ -42,7 +42,7 @@ ELSEWHERE = {
     (td3,): {BY_HAND: "pi_lr q_lr target_noise noise_clip policy_delay"},
     (sac,): {BY_HAND: "lr alpha target_entropy"},
     (dqn,): {
-        BY_HAND: "q_lr double_q copy_every num_updates",
+        BY_HAND: "q_lr double_q huber copy_every num_updates",
         "algos/test_off_policy_family.py": "eps_start eps_end eps_steps",
     },
 }

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from spinup_tf2 import ppg, ppo, user_config
 from spinup_tf2.algos import ppg as module
-from spinup_tf2.algos.ppg import auxiliary_loss
+from spinup_tf2.algos.ppg import PhaseMemory, auxiliary_loss
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
@@ -184,8 +184,6 @@ def test_the_phase_by_hand(tmp_path, monkeypatch, arch):
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Lamp-v0"])
 def test_the_memory_holds_what_updates_have_seen(tmp_path, monkeypatch, env_id):
-    from spinup_tf2.core.phase_memory import PhaseMemory
-
     seen, kept, store = [], [], PhaseMemory.store
 
     def spy(memory, obs, ret):
@@ -203,6 +201,33 @@ def test_the_memory_holds_what_updates_have_seen(tmp_path, monkeypatch, env_id):
     [rows] = kept
     np.testing.assert_array_equal(rows["obs"], np.concatenate([obs for obs, _ in seen]))
     np.testing.assert_array_equal(rows["ret"], np.concatenate([ret for _, ret in seen]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_the_memory_returns_and_restores_what_was_stored(dtype, batches):
+    """Of images bytes, of all else float32, whatever the environment's own numbers are."""
+    rng, shape = np.random.default_rng(0), (40, 36, 3) if dtype is np.uint8 else (5,)
+    space = spaces.Box(0, 9, shape, dtype)
+    obs = rng.integers(9, size=(4 * 12, 3, *shape)).astype(
+        np.uint8 if len(shape) == 3 else np.float32
+    )
+    ret = rng.normal(size=(4 * 12, 3)).astype(np.float32)
+    memory, other = PhaseMemory(4, 12, 3, space), PhaseMemory(4, 12, 3, space)
+    for k in range(4):
+        batch = slice(k * 12, (k + 1) * 12)
+        if k == batches:
+            for i in range(3):
+                other.set_env_state(i, memory.env_state(i))
+        for each in [memory, other] if k >= batches else [memory]:
+            each.store(obs[batch].reshape(-1, *shape), ret[batch].reshape(-1))
+    index = rng.permutation(4 * 12 * 3)
+    for each in (memory, other):
+        assert each.full
+        rows = each.rows(index)
+        assert rows["obs"].dtype == obs.dtype
+        np.testing.assert_array_equal(rows["obs"], obs.reshape(-1, *shape)[index])
+        np.testing.assert_array_equal(rows["ret"], ret.reshape(-1)[index])
 
 
 # ------------------------------------------------------------------------------------ resuming

@@ -8,10 +8,8 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2.algos import ALGORITHMS, load, module_of
-from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions, Options
-from spinup_tf2.arguments.rules import REQUIRED
 from spinup_tf2.arguments.signatures import Name, read_signature
-from spinup_tf2.arguments.table import ARGUMENTS
+from spinup_tf2.arguments.table import ARGUMENTS, OPTIONS, OnPolicyOptions, Options
 
 ON_POLICY = ("vpg", "trpo", "ppo", "ppg", "a2c")
 SPINNING_UPS = (  # of what Settings hold
@@ -41,11 +39,8 @@ def test_every_option_has_a_row_and_a_type():
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_row_of_an_option_is_complete(name):
     row = ARGUMENTS[name]
-    is_valid, expected = row.rule
-    assert row.default is not REQUIRED
     assert row.text.strip()
-    assert expected
-    assert row.default is None or is_valid(row.default)
+    assert row.rule.is_valid(row.default)
 
 
 @every_algorithm

@@ -1,7 +1,6 @@
 """The learning benchmark: what it trains, collects, and says."""
 
 import math
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,6 @@ import pandas as pd
 import pytest
 
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.errors import ExperimentsFailed, Interrupted
-from spinup_tf2.experiments.presets import load
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SOURCE = "Spinning Up, TensorFlow 1"
@@ -136,14 +133,6 @@ def test_cells_stand_beside_what_is_published():
     assert "not finished" not in text
 
 
-def test_of_fewer_than_three_seeds_there_are_numbers_without_words():
-    each = protocol()
-    data = pd.concat([rows([1000] * 10, seed=seed) for seed in range(2)])
-    row = statistics.cells(each, data).to_dict("records")[-1]
-    assert statistics.verdict(row, SOURCE) == ""
-    assert statistics.verdict(row | dict(seeds=3), SOURCE) == "above"
-
-
 def test_the_pooled_difference_is_the_mean_of_those_of_the_environments():
     """At 3,000,000 steps VPG has 641 +- 361 in HalfCheetah, and 907 +- 150 in Hopper."""
     each = protocol(environments=["HalfCheetah-v5", "Hopper-v5", "Ant-v5"], steps=3_000_000)
@@ -184,46 +173,6 @@ def test_a_run_below_all_that_can_have_been_published_is_named():
     assert "published runs" not in tables.markdown(each, statistics.cells(each, better), better)
 
 
-def test_each_variant_is_set_beside_what_is_published():
-    each = protocol(steps=500_000, variants={"init": ["a", "b"]})
-    data = pd.concat([rows([-337 + 71] * 5, variant="a"), rows([-337 - 71] * 5, variant="b")])
-    differences = statistics.pooled(each, statistics.cells(each, data)).set_index("variant")
-    assert differences["difference"].to_dict() == {"a": 1, "b": -1}
-
-
-def test_a_run_that_goes_on_is_reported_from_there_on(monkeypatch):
-    """The earlier steps are in the tables of the protocol that it continues."""
-    base = protocol(steps=500_000)
-    longer = protocol(name="longer", continues="small")
-    monkeypatch.setattr(statistics, "protocols", lambda: dict(small=base, longer=longer))
-    table = statistics.cells(longer, rows(range(10)))
-    assert table["steps"].to_list() == [1_000_000]
-    assert tables.markdown(longer, statistics.cells(longer, rows([1] * 5)), rows([1] * 5)) == (
-        "No run of longer is finished.\n"
-    )
-
-
-def test_a_long_table_is_folded_up():
-    each = protocol(variants={"init": [*"abcde"]})
-    few, many = rows([1] * 5), pd.concat([rows([1] * 10, variant=name) for name in "abcde"])
-    text = tables.markdown(each, statistics.cells(each, many), many)
-    assert "<details><summary>10 rows</summary>\n\n| environment |" in text
-    assert text.endswith("|\n\n</details>\n")
-    assert "<details>" not in tables.markdown(each, statistics.cells(each, few), few)
-
-
-def test_the_table_of_solved_runs():
-    """CartPole is solved at 475."""
-    each = protocol(environments=["CartPole-v1"], published=[])
-
-    def run(returns, seed):
-        return rows(returns, environment="CartPole-v1", seed=seed)
-
-    data = pd.concat([run([100, 475, *[90] * 8], 0), run([0] * 9 + [500], 1), run([500] * 3, 2)])
-    text = tables.markdown(each, statistics.cells(each, data), data)
-    assert "| 2 | 90, 500 | 2 of 2, after 200,000 to 1,000,000 |" in text
-
-
 def test_the_overview_has_ours_above_the_published_ones(monkeypatch):
     each = protocol(environments=["HalfCheetah-v5", "Hopper-v5"], steps=3_000_000)
     monkeypatch.setattr(tables, "protocols", lambda: dict(small=each))
@@ -240,15 +189,6 @@ def test_the_overview_has_ours_above_the_published_ones(monkeypatch):
     text = (files.RESULTS / "overview.svg").read_text()
     for title in ("HalfCheetah-v5", "Hopper-v5", "All environments"):
         assert f"<!-- {title} -->" in text
-
-
-def test_the_returns_of_other_libraries_stand_beside_ours(monkeypatch):
-    each = protocol(algorithms=["vpg", "ppo"], steps=3_000_000)
-    monkeypatch.setattr(tables, "protocols", lambda: dict(small=each))
-    data = pd.concat([rows([1002] * 30, algorithm) for algorithm in each.algorithms])
-    data.to_csv(files.file_of(each), index=False)
-    [line] = tables.references(["small"]).splitlines()[2:]  # none has VPG
-    assert line.startswith("| HalfCheetah-v5 | ppo | 1002 (3M) | 6241 (10M) | 5819 (1M) |")
 
 
 def test_scores_are_0_for_random_actions_and_1_for_a_fixed_return():
@@ -319,24 +259,6 @@ def test_curves_end_where_the_first_of_their_runs_does(monkeypatch):
     assert curve(long.iloc[:4], short) == ([1, 2, 3], [2, 3, 4])
 
 
-def test_a_protocol_whose_runs_have_not_come_so_far_is_reported(capsys):
-    each = protocol(algorithms=["ddpg", "td3"], steps=500_000)
-    rows([1, 2, 3], "ddpg").to_csv(files.file_of(each), index=False)
-    learning.report(each)
-    assert "No run of small is finished." in capsys.readouterr().out
-    assert not files.file_of(each).with_suffix(".svg").exists()
-
-
-def test_random_actions_in_cartpole():
-    """Some 22 steps: Barto, Sutton and Anderson's pole falls at once."""
-    each = protocol(environments=["CartPole-v1"])
-    head, line = learning.random_returns(each, episodes=50).splitlines()
-    assert head == '["Random actions"."CartPole"]'
-    mean, deviation = map(float, line.removeprefix("random = {0 = [").removesuffix("]}").split(","))
-    assert 17 < mean < 28
-    assert 5 < deviation < 20
-
-
 @pytest.mark.slow
 def test_trains_what_is_missing_collects_and_reports(tmp_path, capsys):
     each = protocol(
@@ -376,50 +298,6 @@ def test_trains_what_is_missing_collects_and_reports(tmp_path, capsys):
     assert text in capsys.readouterr().out
     assert text.count("| CartPole-v1 |") == 4
     assert path.with_suffix(".svg").stat().st_size > 10_000
-
-
-def test_runs_have_the_settings_of_their_preset(tmp_path, monkeypatch):
-    from spinup_tf2.utils.run_utils import ExperimentGrid
-
-    trained = []
-    monkeypatch.setattr(
-        ExperimentGrid, "run", lambda grid, *_, **__: trained.extend(grid.variants())
-    )
-    each = protocol(
-        algorithms=["ppo", "a2c"],
-        environments=["CartPole-v1", "Pendulum-v1"],
-        seeds=[0],
-        preset="classic",
-        arguments=dict(steps_per_epoch=2048),
-        only=dict(a2c=dict(n_steps=64)),
-    )
-    learning.run(each, tmp_path, workers=1)
-
-    def name_of(variant):
-        return variant["algorithm"].__name__
-
-    assert len(trained) == 4
-    for variant in trained:
-        preset = load(name_of(variant), "classic", variant["env_name"]).settings
-        changed = {name for name in preset if variant[name] != preset[name]}
-        assert changed - {"steps_per_epoch", "epochs"} == {*each.only.get(name_of(variant), {})}
-        assert variant["steps_per_epoch"] == 2048
-        assert variant["epochs"] == math.ceil(1_000_000 / 2048)
-
-
-@pytest.mark.parametrize(
-    ("error", "status"), [(Interrupted(signal.SIGTERM), 143), (ExperimentsFailed("one of 2"), 1)]
-)
-def test_a_run_that_ends_early_leaves_with_a_status(tmp_path, monkeypatch, error, status):
-    from spinup_tf2.utils.run_utils import ExperimentGrid
-
-    def run(*_, **__):
-        raise error
-
-    monkeypatch.setattr(ExperimentGrid, "run", run)
-    with pytest.raises(SystemExit) as left:
-        learning.run(protocol(), tmp_path, workers=1)
-    assert left.value.code == status
 
 
 def test_collecting_keeps_what_was_trained_elsewhere(tmp_path):
@@ -468,23 +346,6 @@ def test_what_is_trained_anew_replaces_what_was_collected(tmp_path):
         assert pd.read_csv(files.evaluations_of(each))["seed"].to_list() == seeds
 
 
-def test_an_evaluation_that_was_broken_off_says_how_many_agents_have_played():
-    each = protocol(evaluations={"usual": {}, "windy": {}, "icy": {}})
-    played = [("usual", 0, 1.0), ("usual", 1, 3.0), ("windy", 0, 5.0)]
-    table = pd.DataFrame([("ppo", "Ant-v5", "", *row) for row in played])
-    table.columns = [*files.KEYS[:3], "evaluation", "seed", "return"]
-    line = tables.evaluated(each, table).splitlines()[-1]
-    assert [cell.strip() for cell in line.split("|")[3:-1]] == [
-        "2, 1, 0",
-        "2.00",
-        "",
-        "5.00",
-        "",
-        "-",
-        "",
-    ]
-
-
 def test_smoothing_is_over_eleven_epochs_however_many_have_a_return():
     rng = np.random.default_rng(0)
     y = rng.normal(size=40)
@@ -498,33 +359,6 @@ def test_smoothing_is_over_eleven_epochs_however_many_have_a_return():
     )  # too short
 
 
-def test_what_has_not_been_trained_or_collected(tmp_path):
-    with pytest.raises(SystemExit, match="train them first"):
-        learning.collect(protocol(), tmp_path)
-    with pytest.raises(SystemExit, match="collect the results of small first"):
-        files.read(protocol())
-    with pytest.raises(SystemExit, match="names no evaluations of small"):
-        learning.evaluate(protocol(), tmp_path)
-    with pytest.raises(SystemExit, match=r"No run of small in .* is finished and collected"):
-        learning.evaluate(protocol(evaluations={"usual": {}}), tmp_path)
-
-
-def test_the_status_counts_finished_runs(monkeypatch, capsys):
-    small = protocol(environments=["HalfCheetah-v5", "Ant-v5"])
-    small.more_seeds["Ant-v5"] = [7, 8]
-    rows([1] * 10, seed=0).to_csv(files.file_of(small), index=False)
-    rows([1] * 10, seed=8, environment="Ant-v5").to_csv(
-        files.file_of(small), index=False, mode="a", header=False
-    )
-    line = "| small | vpg | 1,000,000 | HalfCheetah 1 of 2, Ant 1 of 4 |"
-    assert learning.status(dict(small=small)).splitlines()[2:] == [line]
-    monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=small))
-    for names, lines in (["small"], 1), ([], 2):
-        monkeypatch.setattr("sys.argv", ["learning.py", "status", *names])
-        learning.main()
-        assert capsys.readouterr().out.count(line) == lines
-
-
 def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
     small, other = protocol(), protocol(name="other")
     monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=other))
@@ -536,11 +370,3 @@ def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
     assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
     page, text = files.PAGE.read_text(), (results / "overview.md").read_text()
     assert page == f"before\n<!-- overview -->\n\n{text}\n<!-- end of overview -->\nafter\n"
-
-
-@pytest.mark.parametrize("argv", [["collect"], ["run", "unknown"]])
-def test_what_is_no_protocol_is_refused(argv, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["learning.py", *argv])
-    with pytest.raises(SystemExit):
-        learning.main()
-    assert "on-policy, on-policy-ant, off-policy" in capsys.readouterr().err

@@ -43,11 +43,6 @@ def test_all_wait_for_the_last_process(model):
     assert waiting[1024] == pytest.approx(11 * 1e-3 * largest, rel=0.01)
 
 
-def test_the_line_through_exact_times_is_exact():
-    seconds = {m: 2e-5 + 3e-9 * m for m in scaling.FLOATS}
-    assert scaling.line_through(seconds) == pytest.approx((2e-5, 3e-9))
-
-
 @pytest.fixture
 def measured():
     """Three repeats: one process needs 100 us a step, two need 20 ms of messages more."""
@@ -103,20 +98,6 @@ def test_the_report_has_a_table_for_each_way_to_share_and_a_chart(measured, tmp_
     assert text.count("| 2 | 2,000 | 220 ms | 9% | 18,182 | 18,182 | 1.82 | 1.82 |") == 2
     scaling.chart(measured, tmp_path / "scaling.png")
     assert (tmp_path / "scaling.png").stat().st_size > 10_000
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--ranks", "3"], "4000 steps cannot be shared by 3 processes"),
-        (["--epochs", "2"], "--epochs must be at least 3"),
-        (["--ranks", "1"], "--ranks at least 2"),
-    ],
-)
-def test_what_cannot_be_measured(capsys, flags, message):
-    with pytest.raises(SystemExit):
-        scaling.parse_arguments(["measure", "--output", "x.json", *flags])
-    assert message in capsys.readouterr().err
 
 
 @pytest.mark.commands

@@ -1,13 +1,9 @@
 """The parts of the throughput benchmark that only compute; none needs PyTorch or SB3."""
 
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import breakdown
-import contestants
-import measure
 import pytest
 import throughput
 
@@ -157,151 +153,6 @@ def test_summary_holds_medians_and_ratios():
     assert throughput.our_ratio(sb3, [sb3]) is None
 
 
-def test_ratio_is_taken_at_the_same_setting():
-    runs = [run_of(OURS, 0.1), run_of(OURS, 0.05, num_envs=8), run_of("sb3", 1.0, num_envs=8)]
-    rows = throughput.summarise([*runs, run_of("sb3", 1.0) | {"algorithm": "sac"}])
-    assert throughput.our_ratio(rows[2], rows) == pytest.approx(20)
-    assert throughput.our_ratio(rows[3], rows) is None
-
-
-def test_table_is_markdown():
-    rows = throughput.summarise([run_of("spinup_tf2", 0.1), run_of("sb3", 1.0)])
-    header, rule, ours, sb3 = throughput.throughput_table(rows).splitlines()
-    assert header.startswith("| algorithm | environment | num_envs | contestant | steps/s |")
-    assert rule == "| --- " * 13 + "|"
-    assert ours.startswith(
-        "| ppo | CartPole-v1 | 1 | spinup_tf2 | 1,000 | 1,000 to 1,000 | 90% |  | 4.9 s | 300 MB |"
-    )
-    assert "| Stable-Baselines3 | 100 | 100 to 100 | 90% | 10.0 x |" in sb3
-
-
-def test_last_return_is_blank_only_if_no_run_finished_an_episode():
-    unfinished = run_of("sb3", 1.0) | {"last_return": None}
-    [row] = throughput.summarise([unfinished, run_of("sb3", 1.0, seed=3)])
-    assert row["last_return"] == 23.0
-    table = throughput.throughput_table(throughput.summarise([unfinished]))
-    assert table.endswith("| 155 |  |")
-
-
-def test_profile_tables():
-    ppo = run_of(OURS, 0.1) | {
-        "sections": {"update": 0.15, "rest": 0.05, "environment": 0.0},
-        "limit": {
-            "gradient_steps": 300,
-            "update_gflops": 50,
-            "large_matmul_gflops": 200,
-            "own_shapes_gflops": 100,
-        },
-    }
-    sections = {"update": 0.1, "environment": 0.05, "sampling": 0.05}
-    sac = run_of(OURS, 0.1) | {"algorithm": "sac", "sections": sections}
-    header, _, first, second = throughput.sections_table([ppo, sac]).splitlines()
-    assert "num_envs | update | rest | environment | sampling | all | all but the env" in header
-    # 0.15 s for 200 steps are 750 microseconds for each; what a run does not have is blank.
-    assert "| 750.0 (75%) | 250.0 (25%) | 0.0 (0%) |  | 1000.0 | 1000.0 | 90% |" in first
-    assert "| 500.0 (50%) |  | 250.0 (25%) | 250.0 (25%) | 1000.0 | 750.0 | 90% |" in second
-    limits = throughput.limit_table([ppo])
-    assert "| 0.50 ms | 50 GFLOP/s | 200 GFLOP/s | 25% | 100 GFLOP/s | 50% |" in limits
-
-
-def test_machine_names_every_version_that_took_part():
-    runs = [run_of("spinup_tf2", 0.1), run_of("sbx", 0.1)]
-    runs[1]["versions"] = {"numpy": "2.3.5", "sbx-rl": "0.28.0"}
-    line = throughput.machine(1, runs)
-    assert line.endswith("sbx-rl 0.28.0, numpy 2.3.5 and 2.4.6.")
-
-
-def order_of(*flags):
-    return [
-        (run["algorithm"], run["num_envs"], run["seed"], run["contestant"])
-        for run in throughput.schedule(throughput.parse_arguments(flags))
-    ]
-
-
-def test_contestants_take_turns():
-    two = [OURS, "sb3", "sb3_same_work"]
-    three = [*two, "spinningup_torch", "spinningup_torch_checked"]
-    assert order_of("--envs", "CartPole-v1", "--repeats", "2") == [
-        *[("ppo", 1, seed, contestant) for seed in (0, 1) for contestant in three],
-        *[("ppo", 8, seed, contestant) for seed in (0, 1) for contestant in two],
-    ]
-    four = [OURS, "spinup_tf2_evaluating", "sb3", "sbx"]
-    assert order_of("--algorithms", "sac", "ddpg", "--repeats", "1") == [
-        (algorithm, 1, 0, contestant) for algorithm in ("sac", "ddpg") for contestant in four
-    ]
-    flags = ("--algorithms", "td3", "ppo", "--contestants", "sbx", "sb3", "--num-envs", "1")
-    assert order_of(*flags, "--envs", "Walker2d-v5", "--repeats", "1") == [
-        ("td3", 1, 0, "sbx"),
-        ("td3", 1, 0, "sb3"),
-        ("ppo", 1, 0, "sb3"),
-    ]
-    flags = ("--algorithms", "trpo", "a2c", "vpg", "--envs", "CartPole-v1", "--num-envs", "1")
-    assert order_of(*flags, "--repeats", "1") == [
-        *[(name, 1, 0, contestant) for name in ("trpo", "a2c") for contestant in (OURS, "sb3")],
-        ("vpg", 1, 0, OURS),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--contestants", "spinup_tf2_2_ranks"], "2 cores are needed"),
-        (["--contestants", "spinup_tf2_2_runs"], "2 cores are needed"),
-        (["--algorithms", "ppo", "sac", "--num-envs", "1", "8"], "must be 1 for sac, td3, ddpg"),
-        (["--steps", "0"], "must be at least 1"),
-        (["--repeats", "0"], "must be at least 1"),
-        (["--num-envs", "0", "8"], "must be at least 1"),
-    ],
-)
-def test_what_cannot_be_measured(monkeypatch, capsys, flags, words):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    with pytest.raises(SystemExit) as stop:
-        throughput.parse_arguments(flags)
-    assert stop.value.code == 2
-    assert words in capsys.readouterr().err
-
-
-def test_processes_bind_themselves_to_cores_of_their_own(monkeypatch):
-    bound = []
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 5, 7})
-    monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: bound.append([*cores]))
-    monkeypatch.setattr("os.environ", {})
-    for rank, cores in ((None, 1), (0, 1), (1, 1), (1, 2)):
-        if rank is not None:
-            monkeypatch.setitem(contestants.os.environ, "PMI_RANK", str(rank))
-        contestants.bind_to_cores(cores)
-    monkeypatch.setattr("os.environ", {})
-    contestants.bind_to_cores(1, place=1)
-    assert bound == [[7], [7], [5], [2, 3], [5]]
-
-
-def test_runs_at_the_same_time_count_together():
-    first, second = run_of("spinup_tf2_2_runs", 0.1), run_of("spinup_tf2_2_runs", 0.3)
-    both = throughput.together([first, second])
-    # 200 steps of both in 0.2 s, the mean; each has its core for nine tenths of it.
-    assert throughput.steps_per_second(both) == pytest.approx(1000)
-    assert throughput.cpu_share(both) == pytest.approx(0.9)
-    assert throughput.steps_per_second(throughput.together([first])) == pytest.approx(1000)
-    off_policy = {"steps_without_updates": 20}
-    both = throughput.together([first | off_policy, second | off_policy])
-    assert throughput.start_up_seconds(both) == pytest.approx(5.0 - 160 / 1000)
-
-
-def test_both_of_two_runs_are_waited_for(tmp_path, monkeypatch):
-    """The second fails at once; the first is not left behind."""
-    monkeypatch.setattr(throughput, "HERE", tmp_path)
-    (tmp_path / "contestants.py").write_text(
-        "import json, pathlib, sys, time\n"
-        "if json.loads(sys.argv[1])['place']: sys.exit('out of order')\n"
-        "time.sleep(1)\n"
-        f"pathlib.Path({str(tmp_path / 'first')!r}).touch()\n"
-    )
-    args = throughput.parse_arguments([])
-    with pytest.raises(SystemExit, match=r"^out of order\n\nThis run failed: .*2_runs"):
-        throughput.run_once({"contestant": "spinup_tf2_2_runs"}, args)
-    assert (tmp_path / "first").exists()
-
-
 def test_the_chart_has_a_panel_for_each_setting(tmp_path, monkeypatch):
     import matplotlib.figure
 
@@ -317,28 +168,3 @@ def test_the_chart_has_a_panel_for_each_setting(tmp_path, monkeypatch):
     [figure] = drawn
     assert [len(axis.containers[-1]) for axis in figure.axes] == [2, 2]
     assert (tmp_path / "chart.png").stat().st_size > 5000
-
-
-def test_peak_memory_is_that_of_the_process():
-    """A block of 200 MB that is given back again stays in the peak."""
-    code = "import measure; a = bytearray(b'x') * 200_000_000; del a; print(measure.peak_memory())"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True
-    )
-    assert 200e6 < int(run.stdout) < 260e6
-
-
-def test_a_run_is_one_epoch_longer_than_what_is_timed():
-    assert measure.epochs_for(36_000, 4000) == 10
-    assert measure.epochs_for(36_000, 16_384) == 4  # rounded up
-    assert measure.epochs_for(1, 4000) == 2
-
-
-def test_harness_imports_no_framework():
-    """Each is imported by the one process that uses it, after that has been bound to its cores."""
-    code = "import throughput, contestants, breakdown, sys; print(*sorted(sys.modules))"
-    modules = subprocess.run(
-        [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert "throughput" in modules
-    assert not {"torch", "tensorflow", "stable_baselines3", "gymnasium", "numpy"} & set(modules)

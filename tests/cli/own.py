@@ -7,7 +7,7 @@ def climber(env_fn, seed=0, *, height=1, steps, logger_kwargs=None):
     """Climbs as high as it is told.
 
     Args:
-        height (int): How high it climbs: in meters.
+        height (int): How high it climbs. In meters.
     """
     assert env_fn().spec.id == "CartPole-v1"
     folder = Path(logger_kwargs["output_dir"])

@@ -1,9 +1,8 @@
 """Evaluation of a saved agent, greedy and sampled, from its usual initial state and from others."""
 
+import functools
 import json
 import shutil
-import sqlite3
-from math import nan
 
 import gymnasium as gym
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 from gymnasium import spaces
 
 from spinup_tf2 import ppo, run
-from spinup_tf2.cli import evaluate as command
-from spinup_tf2.cli.evaluate import evaluate_run, main, play
+from spinup_tf2.cli import evaluate
+from spinup_tf2.cli.agents import Episode, play_episode
+from spinup_tf2.cli.evaluate import evaluate_run, main
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.saves import WEIGHTS
@@ -110,17 +110,6 @@ class Harder(Corridor):
         return obs, rew - 10 * self.epochs, over, False, info
 
 
-class Terse(Corridor):
-    """The same, which tells of success only when it is there, and not of the hole."""
-
-    def step(self, action):
-        obs, rew, over, _, info = super().step(action)
-        if self.x < 6:
-            del info["is_success"]
-        return obs, rew, over, False, info
-
-
-gym.register("TerseCorridor-v0", Terse)
 gym.register("HarderCorridor-v0", Harder)
 gym.register("WindyCorridor-v0", Windy)
 gym.register("Corridor-v0", Corridor)
@@ -191,16 +180,9 @@ def test_a_game_with_no_ops_is_evaluated_in_three_ways(agent, capsys):
     assert "SuccessRate" in printed
 
 
-def test_success_of_the_episodes_that_tell_it_and_headings_where_columns_change(agent, capsys):
-    path = agent("TerseCorridor-v0")
-    rows = evaluate_run(path, episodes=20, noops=4)
-    assert rows["greedy, after no-ops"]["SuccessRate"] == 1  # of 3 of the 5 episodes
-    capsys.readouterr()
-    command._show({"before": dict(Episodes=1, EpRet=8)}, "after", dict(Episodes=1, SuccessRate=1))
-    heading, row = capsys.readouterr().out.splitlines()
-    assert (heading.split(), row.split()) == (["Episodes", "SuccessRate"], ["after", "1", "1"])
-    command._show({"before": dict(Episodes=1, EpRet=8)}, "after", dict(Episodes=2, EpRet=9))
-    assert capsys.readouterr().out.split() == ["after", "2", "9"]
+def test_success_is_that_of_the_episodes_that_report_it():
+    episodes = [Episode(success=True), Episode(success=None), Episode(success=False)]
+    assert evaluate._summary(episodes)["SuccessRate"] == 0.5
 
 
 def test_each_stage_has_rows_of_its_own(agent, capsys):
@@ -243,72 +225,6 @@ def test_any_other_environment_is_evaluated_in_two_ways(agent):
     assert rows["greedy"]["X"] == np.mean([6 - env.x for env in starts])
 
 
-def test_episodes_are_those_of_one_after_the_other():
-    """However many environments there are, and whichever of them is free first."""
-
-    def outcomes(count):
-        envs = [Corridor() for _ in range(count)]
-        starts = [dict(seed=i, options=dict(noops=i)) for i in range(7)]
-        episodes = play(envs, lambda obs: int(obs[0] < 3), starts)
-        return [(each.ret, each.len, each.info["x_pos"]) for each in episodes]
-
-    assert outcomes(1) == outcomes(3) == outcomes(20)
-    assert len({*outcomes(1)}) == 2
-
-
-def test_episodes_are_cut_off():
-    (episode,) = play([Corridor()], lambda obs: 0, [{}], max_ep_len=2)
-    assert (episode.len, episode.ret) == (2, 3.0)
-
-
-class Bound(Corridor):
-    """The same, which works only in the thread that has made it, as a connection of sqlite3."""
-
-    fixed_starts = {}  # noqa: RUF012
-
-    def __init__(self, render_mode=None):
-        super().__init__(render_mode)
-        self.database = sqlite3.connect(":memory:")
-
-    def step(self, action):
-        self.database.execute("select 1")
-        return super().step(action)
-
-    def close(self):
-        self.database.close()
-
-
-gym.register("BoundCorridor-v0", Bound)
-
-
-@pytest.mark.parametrize(
-    ("vectorization", "cores"), [("threads", 4), ("threads", 1), ("sync", 4), ("async", 4)]
-)
-def test_environments_step_in_threads_if_they_did_so_in_training(
-    agent, monkeypatch, vectorization, cores
-):
-    path = agent("BoundCorridor-v0", vectorization=vectorization)
-    monkeypatch.setattr(command, "threads_per_rank", lambda: cores)
-    if vectorization == "threads" and cores == 4:
-        with pytest.raises(UserError, match="ProgrammingError: SQLite objects created in a thread"):
-            evaluate_run(path, episodes=2)
-    else:
-        assert evaluate_run(path, episodes=2)["greedy"]["Episodes"] == 2
-
-
-@pytest.mark.parametrize(("num_envs", "expected"), [(1, 1), (3, 3), (20, 8), (None, 8), (0, 1)])
-def test_as_many_environments_are_played_at_a_time_as_were_trained_in(
-    agent, monkeypatch, num_envs, expected
-):
-    """No more, as some simulators are one for the whole process."""
-    path, seen = agent("PlainCorridor-v0", num_envs=num_envs), []
-    monkeypatch.setattr(
-        command, "play", lambda envs, *args: seen.append(len({*envs})) or play(envs, *args)
-    )
-    evaluate_run(path, episodes=9)
-    assert seen == [expected, expected]
-
-
 def test_an_environment_is_as_hard_as_in_the_last_epoch_of_training(agent):
     row = evaluate_run(agent("HarderCorridor-v0"), episodes=1)["greedy"]
     assert row["EpRet"] == 2 + 4 + 6 - 3 * 20
@@ -323,21 +239,25 @@ class Broken(Corridor):
         return super().step(action)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_an_environment_that_fails(threads):
-    starts = [dict(seed=7 + i, options=dict(noops=1 - i)) for i in range(2)]
+def test_an_environment_that_fails():
+    play = functools.partial(play_episode, Broken(), lambda obs: 1)
+    assert play(0, options=dict(noops=1)).ret == 8  # 1, 3, 5
     with pytest.raises(UserError) as caught:
-        play([Broken()], lambda obs: 1, starts, threads=threads)  # 1, 3, 5 and 0, 2, 4
+        play(1, seed=8, options=dict(noops=0))  # 0, 2, 4
     message = str(caught.value)
     assert "The environment raised OSError: lost its way (" in message
     assert f"{__file__}, line " in message
     assert "in step 3 of episode 1 (counted from 0; last seed: 8)." in message
-    assert "Episodes before that: 1, with a mean return of 8." in message
     assert isinstance(caught.value.__cause__, OSError)
     with pytest.raises(
         UserError, match=r"in the reset of episode 0 \(counted from 0\)[^%]*only\.$"
     ):
-        play([Broken()], lambda obs: 1, [dict(options=1)])
+        play(0, options=1)
+
+
+def test_episodes_are_cut_off():
+    episode = play_episode(Corridor(), lambda obs: 0, 0, max_ep_len=2)
+    assert (episode.len, episode.ret) == (2, 3.0)
 
 
 def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys, tmp_path):
@@ -367,7 +287,7 @@ def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys
 def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypatch):
     path = agent("WindyCorridor-v0")
     monkeypatch.setitem(Windy.robustness, "wrong", {"snow": {}})
-    with pytest.raises(UserError, match=r"cannot be built with .* argument 'snow'"):
+    with pytest.raises(UserError, match=r"cannot be built.* argument 'snow'"):
         evaluate_run(path, episodes=1, robustness=True)
     assert "calm" not in capsys.readouterr().out
 
@@ -379,26 +299,14 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     rows = json.loads(file.read_text())
     assert rows["greedy, after no-ops"]["Episodes"] == 2
     capsys.readouterr()
-    for name in ("results.json", "nowhere/results.json", "x" * 300):
-        with pytest.raises(UserError, match=rf"--output is .*{name}, which cannot be written \("):
+    for name in ("results.json", "nowhere/results.json"):
+        with pytest.raises(UserError, match=rf"--output is .*{name}; give the name of a new file"):
             main([str(path), "--output", str(tmp_path / name)])
     assert not capsys.readouterr().out  # nothing has been played in vain
     file.unlink()
     with closed_pipe():
         run.main(["evaluate", *arguments])
     assert json.loads(file.read_text()) == rows
-
-
-@pytest.mark.filterwarnings("ignore:.*NaN value")
-def test_numbers_that_are_not_finite_are_null_in_json(agent, tmp_path, monkeypatch):
-    path, file = agent("WindyCorridor-v0"), tmp_path / "results.json"
-    monkeypatch.setattr(
-        Corridor, "step", lambda self, _: (*self._result()[:1], nan, True, False, {})
-    )
-    main([str(path), "-n", "1", "--output", str(file)])
-    rows = json.loads(file.read_text(), parse_constant=pytest.fail)
-    assert [row["EpRet"] for row in rows.values()] == [None, None]
-    assert [row["EpLen"] for row in rows.values()] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 """`--preset`: what it stands for, what wins over it, what is refused, what is recorded."""
 
 import json
-import re
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-from spinup_tf2 import run, user_config
+from spinup_tf2 import user_config
 from spinup_tf2.cli.resume import parse_resume
 from spinup_tf2.envs.mario import is_mario
-from spinup_tf2.experiments.presets import Part, Table, as_flags, load, presets_for, tables
+from spinup_tf2.experiments.presets import Part, Table, presets_for, tables
 from spinup_tf2.parallel import mpi
 from tests.cli.test_run import execute
 from tests.progress import rows_without_time
@@ -67,14 +64,10 @@ def test_a_preset_alone(experiments, capsys):
     ("flags", "changes"),
     [
         ("--gamma 0.8", dict(gamma=0.8)),
-        ("--gamma None --gamma 0.9", {}),
-        ("--lam 0.5", dict(lam=0.5)),
         ("--env CartPole-v0", dict(env_name="CartPole-v0")),
         ("--hid [4]", dict(ac_kwargs=dict(hidden_sizes=[4]))),
-        ("--act relu", dict(ac_kwargs=HIDDEN | dict(activation="relu"))),
         ("--ac_kwargs {'activation':'relu'}", dict(ac_kwargs=HIDDEN | dict(activation="relu"))),
         ("--ac_kwargs None", dict(ac_kwargs=None)),
-        ("--env_kwargs:max_episode_steps 9", dict(env_kwargs=REWARD | dict(max_episode_steps=9))),
         ("--env_kwargs:sutton_barto_reward False", dict(env_kwargs={"sutton_barto_reward": False})),
     ],
 )
@@ -82,17 +75,6 @@ def test_flags_win_over_the_preset(experiments, flags, changes):
     execute(f"ppo {flags} --preset pole")
     execute(f"ppo --preset pole {flags}")
     assert [arguments_of(each) for each in experiments] == [(ARGUMENTS | changes, "pole")] * 2
-
-
-def test_the_presets_of_others_are_not_changed_by_a_flag(experiments):
-    before = as_flags(load("ppo", "pole").arguments)
-    execute("ppo --preset pole --hid [4] --env_kwargs:max_episode_steps 9")
-    arguments, _ = arguments_of(experiments[0])
-    arguments["ac_kwargs"]["hidden_sizes"] = None
-    assert as_flags(load("ppo", "pole").arguments) == before
-    execute("ppo --preset pole --act relu")
-    arguments_of(experiments[1])[0]["ac_kwargs"]["hidden_sizes"] = None
-    assert as_flags(load("ppo", "pole").arguments) == before
 
 
 def test_a_grid_with_a_preset(experiments, capsys):
@@ -125,12 +107,9 @@ def test_a_hint_where_a_preset_fits(experiments, capsys):
 @pytest.mark.parametrize(
     "line",
     [
-        "ppo --env FrozenLake-v1",
         "ppo --env CartPole-v1 FrozenLake-v1",  # does not fit both
         "vpg --env HalfCheetah-v5",
         "ppo --env CartPole-v1 --quiet",
-        "ppo --preset pole --quiet",
-        "ppo --preset pole",
     ],
 )
 def test_no_hint_otherwise(experiments, capsys, line):
@@ -153,59 +132,6 @@ def test_only_the_first_rank_prints(experiments, capsys, monkeypatch):
     execute("ppo --preset pole")
     execute("ppo --env CartPole-v1 --exp_name other")
     assert capsys.readouterr().out == ""
-
-
-# ---------------------------------------------------------------- what is refused
-
-REFUSED = {
-    "ppo --preset poel": r"'poel' is not a preset; did you mean pole\? those of ppo are mujoco, ",
-    "vpg --preset poel --env CartPole-v1": "'poel' is not a preset; those of vpg are classic",
-    "ddpg --preset atari": "the preset atari is for ppo and a2c and .*, not for ddpg",
-    "ppo --preset classic --env CartPole-v1 Pendulum-v1": "other settings for Pendulum-v1 than for",
-    "ppo --preset mujoco --env CartPole-v1": "mujoco does not fit CartPole-v1: it is for Ant-",
-    "ppo --preset mujoco --cpu 2": "minibatch_size is 64; it must be a multiple of .*, 128, and",
-    "ppo --preset nowhere.toml": "there is no file nowhere.toml; --preset takes a name, or a file",
-    "a2c --preset pole --env CartPole-v1": "the preset pole is for ppo, not for a2c",
-    "ppo --preset pole --env Acrobot-v1": "pole does not fit Acrobot-v1: it is for CartPole",
-    "ppo --preset pole mario": "only provide one value for preset",
-    "ppo --preset pole --preset pole": "--preset is given twice",
-    "ppo --preset": "--preset was given without a value",
-    "ppo --preset pole --steps_per_epoch 3": "steps_per_epoch is 3, which 2 environments",
-    "ppo --preset pole --env_kwargs:lenght 3": "cannot be made .*'lenght': 3",  # codespell:ignore
-    "resume . --preset pole": "--preset cannot be given to resume",
-}
-
-
-@pytest.mark.parametrize("line", REFUSED)
-def test_refusals_are_one_line_and_write_nothing(line, experiments, tmp_path, capsys):
-    with pytest.raises(SystemExit) as left:
-        execute(line)
-    printed = capsys.readouterr()
-    assert left.value.code == 2
-    assert printed.out == ""
-    assert printed.err.startswith("spinup_tf2: error: ")
-    assert printed.err.count("\n") == 1
-    assert re.search(REFUSED[line], printed.err)
-    assert not experiments
-    assert not list(tmp_path.iterdir())
-
-
-# ---------------------------------------------------------------- help
-
-
-@pytest.mark.parametrize(
-    ("line", "settings"),
-    [
-        ("--preset pole", ARGUMENTS),
-        ("--preset mujoco --env HalfCheetah-v5", dict(env_name="HalfCheetah-v5", gamma=0.99)),
-        ("--preset mujoco --env Swimmer-v5", dict(env_name="Swimmer-v5", gamma=0.9999)),
-    ],
-)
-def test_help_with_a_preset_shows_what_it_has_for_the_environment(capsys, line, settings):
-    run.main(["ppo", *line.split(), "--help"])
-    _, _, shown = capsys.readouterr().out.partition("The hyperparameters of preset ")
-    for flag, value in as_flags(settings).items():
-        assert re.search(rf"    --{flag} +{re.escape(repr(value))}\n", shown)
 
 
 @pytest.mark.parametrize("env_name", ["SuperMarioBros-v0", "SuperMarioBros-8-4-v3"])
@@ -252,22 +178,3 @@ def test_a_run_goes_on_with_its_preset(run_dir):
     config = config_of(run_dir)
     assert (config["preset"], config["gamma"], config["epochs"]) == ("pole", 0.9, 2)
     assert [row[0] for row in rows_without_time(run_dir / "progress.txt")] == ["Epoch", "0", "1"]
-
-
-@pytest.mark.slow
-@pytest.mark.mario
-@pytest.mark.skipif(find_spec("gym_super_mario_bros") is None, reason="needs the mario extra")
-def test_super_mario_from_the_command_line(tmp_path, monkeypatch):
-    """Pixels, wrappers and networks are found without a preset as well."""
-    monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
-    small = "--num_envs 2 --steps_per_epoch 16 --epochs 1 --train_pi_iters 1 --hid [4] --quiet"
-    execute(f"ppo --preset mario --minibatch_size 8 --exp_name tuned {small}")
-    execute(f"ppo --env SuperMarioBros-1-1-v0 --exp_name plain {small}")
-    tuned, plain = config_of(tmp_path / "tuned"), config_of(tmp_path / "plain")
-    assert (tuned["preset"], plain.get("preset")) == ("mario", None)
-    assert tuned["actor_critic"] == plain["actor_critic"] == "CNNActorCritic"
-    for name, actions in (("tuned", 2), ("plain", 7)):
-        [info] = (tmp_path / name).rglob("model_info.json")
-        info = json.loads(Path(info).read_text())
-        assert info["action_space"]["n"] == actions, info
-        assert info["observation_space"]["shape"] == [84, 84, 4]

@@ -18,6 +18,7 @@ COMMANDS_WITHOUT_TENSORFLOW = [
     ["plot", "--help"],
     ["ls", "data"],
     ["play", "--help"],
+    ["presets", "--full"],
     ["export", "--help"],
     ["play", "--env", "CartPole-v1", "--mode", "random", "--norender", "--episodes", "1"],
     ["test_policy", "nowhere"],
@@ -85,13 +86,6 @@ def test_the_installed_command_and_an_error_of_one_line(tmp_path):
 LINE = "vpg --env CartPole-v1 --steps_per_epoch 20 --epochs 1 --hid [4] --data_dir data"
 
 
-def test_an_experiment(tmp_path):
-    done = start(sys.executable, "-m", "spinup_tf2.run", *LINE.split(), "--quiet", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    run_dir = tmp_path / "data" / "cmd_vpg" / "cmd_vpg_s0"
-    assert {"config.json", "progress.txt", "vars.pkl", "tf2_save"} <= set(os.listdir(run_dir))
-
-
 @pytest.mark.parametrize(
     ("line", "closed", "status"),
     [(LINE, ">&- 2>&-", 0), (LINE.replace("Cart", "Card"), "2>&-", 2), ("--help", "<&- >&-", 0)],
@@ -99,7 +93,9 @@ def test_an_experiment(tmp_path):
 def test_streams_that_are_closed(tmp_path, line, closed, status):
     shell = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "spinup_tf2.run")
     assert start(*shell, *line.split(), cwd=tmp_path).returncode == status
-    assert len([*tmp_path.rglob("tf2_save")]) == (line == LINE)
+    if line == LINE:
+        run_dir = tmp_path / "data" / "cmd_vpg" / "cmd_vpg_s0"
+        assert {"config.json", "progress.txt", "vars.pkl", "tf2_save"} <= set(os.listdir(run_dir))
 
 
 def test_a_file_does_not_get_the_number_of_a_stream_that_is_closed(tmp_path):

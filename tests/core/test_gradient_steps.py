@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from spinup_tf2.core.gradient_steps import GradientSteps, Training, adam, rows
+from spinup_tf2.core.gradient_steps import GradientSteps, Training, adam
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
@@ -64,16 +64,6 @@ def test_compiled_passes_equal_adam_by_hand():
         net.trainable_variables, adam_by_hand(reference, [batch()] * 10), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
-
-
-def test_before_and_after_are_the_loss_before_and_after():
-    net, steps = make()
-    before, after, _ = steps(batch())
-    fresh, _ = make()
-    for info, model in ((before, fresh), (after, net)):
-        error = (model(batch()["x"]) - batch()["y"]).numpy()
-        assert info["Loss"] == pytest.approx(np.mean(error**2), rel=1e-5)
-        assert info["MaxError"] == pytest.approx(np.abs(error).max(), rel=1e-5)
 
 
 def test_stops_before_the_step_that_is_not_wanted():
@@ -195,22 +185,6 @@ def test_passes_stop_by_the_whole_batch(num_procs):
         assert one_less["MaxError"] >= limit
 
 
-def test_minibatches_over_ranks_equal_those_of_one_process():
-    """Rank r holds half of the rows, and half of each minibatch."""
-    net, steps = make(3)
-    pairs = shuffled(3, 4, 8)  # rows 2k and 2k + 1 go together, the first on rank 0
-    whole = np.stack([2 * pairs, 2 * pairs + 1], axis=-1).reshape(3, 4, 16)
-    before, after, _ = steps(batch(), whole)
-    parts = [{k: x[r::2] for k, x in batch().items()} for r in range(2)]
-    ranks = [make(3) for _ in range(2)]
-    results = run_ranks(2, lambda: ranks[mpi.proc_id()][1](parts[mpi.proc_id()], pairs))
-    for (rank_net, _), (rank_before, rank_after, _) in zip(ranks, results, strict=True):
-        assert rank_before["Loss"] == pytest.approx(before["Loss"], rel=1e-5)
-        assert rank_after["Loss"] == pytest.approx(after["Loss"], rel=1e-3)
-        for ours, theirs in zip(rank_net.variables, net.variables, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-5)
-
-
 @pytest.mark.parametrize("minibatches", [False, True])
 def test_one_process_and_ranks_compile_once(minibatches):
     ranks, (_, one) = [make(2)[1] for _ in range(2)], make(2)
@@ -222,12 +196,6 @@ def test_one_process_and_ranks_compile_once(minibatches):
     run_ranks(2, lambda: train(ranks[mpi.proc_id()]))
     train(one)
     assert [*map(times_compiled, [one, *ranks])] == [1, 1, 1]
-
-
-def test_rows_of_a_batch():
-    some = rows(dict(x=tf.range(5) * 10, beta=tf.constant(2.0)), tf.constant([3, 0, 3]))
-    np.testing.assert_array_equal(some["x"], [30, 0, 30])
-    assert some["beta"] == 2  # a scalar has no rows
 
 
 # ---------------------------------------------------- norms of gradients, learning rates

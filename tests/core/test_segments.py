@@ -11,13 +11,8 @@ from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.checks import check_memory
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.recurrent import Sequences
-from spinup_tf2.core.nets.recurrent_acting import (
-    RecurrentActor,
-    RecurrentCritic,
-    actor_for,
-    segments,
-)
-from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.nets.recurrent_acting import RecurrentActor, segments
+from spinup_tf2.core.on_policy import actor_for, collect
 from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
@@ -51,7 +46,7 @@ def collected(ac, num_envs=3, vectorization="sync", batches=2, use_stored=True):
         actor = actor_for(ac, envs)
         assert isinstance(actor, RecurrentActor)
         actor.refresh()
-        buffer, critic = TrajectoryBuffer(STEPS), RecurrentCritic(actor)
+        buffer, critic = TrajectoryBuffer(STEPS), actor.critic()
         obs, results = envs.reset(), []
         for epoch in range(batches):
             obs = collect(envs, actor, buffer, obs, envs.randomness.noise(epoch, STEPS))
@@ -144,9 +139,9 @@ def settings_of(steps, arguments):
 
 
 REFUSED = {
-    "segments": ({}, 102, "seq_len is 5, but each environment takes 51 steps.* such as 3"),
-    "segments of a2c": (dict(n_steps=6), 102, "takes 6 steps for a batch,.* such as 6"),
-    "minibatches": (dict(minibatch_size=4), 100, "minibatch_size is 4,.* a multiple of 10 that"),
+    "segments": ({}, 102, "seq_len is 5; it must divide the 51 steps"),
+    "segments of a2c": (dict(n_steps=6), 102, "must divide the 6 steps"),
+    "minibatches": (dict(minibatch_size=4), 100, "minibatch_size is 4,.* multiple of 10 "),
 }
 
 

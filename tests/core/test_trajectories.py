@@ -47,20 +47,6 @@ def test_gae_equals_the_double_sum_for_every_pattern_of_ends(steps, gamma, lam):
         np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
 
 
-def test_several_lambdas_are_several_double_sums_with_one_return():
-    patterns = np.array(list(itertools.product([GO_ON, TERMINATED, TRUNCATED], repeat=4))).T
-    rew, val, next_val = np.random.default_rng(1).normal(size=(3, *patterns.shape))
-    args = rew, val, next_val, patterns == TERMINATED, patterns == TRUNCATED, 0.9
-    lams = (0.97, 0.5, 0)
-    advs, ret = gae(*args, lams)
-    assert advs.shape == (3, *patterns.shape)
-    for adv, lam in zip(advs, lams, strict=True):
-        slow_adv, slow_ret = slow_gae(*args, lam)
-        np.testing.assert_allclose(adv, slow_adv, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(ret, slow_ret, rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(adv, gae(*args, lam)[0])
-
-
 def test_mixture_by_hand():
     """Each estimate is normalised, (x - mean) / std, and the mixture is not.
 
@@ -69,15 +55,6 @@ def test_mixture_by_hand():
     advs = np.array([[1.0, 3.0], [8.0, 4.0]], np.float32)
     np.testing.assert_allclose(mixture(advs, (0.75, 0.25)), [-0.5, 0.5])
     np.testing.assert_array_equal(mixture(advs, (1, 0)), normalized(advs[0]))
-
-
-def test_mixture_normalises_over_all_ranks():
-    advs = np.random.default_rng(0).normal([[[1.0]], [[5.0]]], 3, size=(2, 10, 4))
-    parts = [advs[:, :, :1], advs[:, :, 1:]]  # not even equally many on each rank
-    results = run_ranks(2, lambda: mixture(parts[mpi.proc_id()], (0.3, 0.7)))
-    first, second = ((adv - adv.mean()) / adv.std() for adv in advs)
-    expected = 0.3 * first + 0.7 * second
-    np.testing.assert_allclose(np.concatenate(results, axis=1), expected, rtol=1e-5)
 
 
 def test_terminated_and_truncated_at_once_is_terminated():
@@ -138,18 +115,6 @@ def test_minibatches_are_normalized_each_on_its_own_over_all_ranks():
         expected[:, part] = (adv[:, part] - counted.mean()) / counted.std()
     expected[0, 4] = 0
     np.testing.assert_allclose(results, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_minibatches_of_segments_are_normalized_as_those_of_their_steps():
-    """Of eight segments of five steps: in minibatches of one, and of four."""
-    rng = np.random.default_rng(0)
-    adv, valid = rng.normal(3, 2, size=(8, 5)).astype(np.float32), rng.random((8, 5)) < 0.8
-    for minibatches in (rng.permutation(8)[:, None], rng.permutation(8).reshape(2, 4)):
-        got = normalized_in_minibatches(adv, minibatches, valid)
-        for segments in minibatches:
-            counted = adv[segments][valid[segments]]
-            expected = (adv[segments] - counted.mean()) / counted.std() * valid[segments]
-            np.testing.assert_allclose(got[segments], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_minibatch_of_equal_advantages_becomes_0():

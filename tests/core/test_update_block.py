@@ -19,7 +19,6 @@ from spinup_tf2.core.update_block import (
     UpdateBlock,
     bellman_backup,
 )
-from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
@@ -216,21 +215,6 @@ def test_blocks_of_any_size_take_the_same_steps(size, num_procs):
         assert seen == {"b": [0, -1, -5, -21], "c": [0, -1, -9]}
 
 
-def test_a_step_sees_what_those_before_it_did():
-    """w falls by 1, 2, 4; v then by the new w each time, that is, rises by 1, 3, 7."""
-    w, first = slide()
-    v = keras.Variable(0.0)
-    second = Minimize(
-        lambda batch: (v * tf.stop_gradient(w + 0.0), dict(v=tf.identity(v), seen=tf.identity(w))),
-        [v],
-        keras.optimizers.SGD(1.0),
-    )
-    info = UpdateBlock([first, second])(powers(3))
-    np.testing.assert_array_equal(info["seen"], [-1, -3, -7])
-    np.testing.assert_array_equal(info["v"], [0, 1, 4])
-    assert float(v) == 11
-
-
 # ----------------------------------------------------------------------------- over ranks
 
 
@@ -248,27 +232,3 @@ def test_ranks_with_parts_of_each_minibatch_equal_one_with_the_whole():
     for key in ("Errors", "LogPi"):
         together = np.concatenate([info[key] for info in infos], axis=1)
         np.testing.assert_allclose(together, expected[key], rtol=1e-3, atol=1e-3, err_msg=key)
-
-
-def test_ranks_compile_once():
-    ranks = [Learner() for _ in range(2)]
-    blocks = [learner.update_block() for learner in ranks]
-    run_ranks(2, lambda: blocks[mpi.proc_id()](minibatches(3)))
-    traced = [learner.calls.copy() for learner in ranks]
-    assert traced == [Counter(q=1, pi=1)] * 2
-    run_ranks(2, lambda: blocks[mpi.proc_id()](minibatches(3, seed=1)))
-    assert [learner.calls for learner in ranks] == traced
-
-
-def test_what_xla_cannot_compile_is_said():
-    weight = keras.Variable([1.0])
-
-    def loss(batch):
-        tf.print(batch["x"])
-        loss = tf.reduce_sum(weight * batch["x"])
-        return loss, dict(Loss=loss)
-
-    batches = dict(x=np.ones((2, 1), np.float32))
-    step = Minimize(loss, [weight], adam(0.1))
-    with pytest.raises(UserError, match=r"tf\.print or tf\.py_function; .* without jit_compile"):
-        UpdateBlock([step], jit_compile=True)(batches)

@@ -25,7 +25,7 @@ def added(tmp_path, monkeypatch):
     folder.mkdir()
     shutil.copy(EXAMPLE, folder)
     monkeypatch.setattr(algos, "__path__", [*algos.__path__, str(folder)])
-    monkeypatch.setitem(algos.ALGORITHMS, "reinforce", algos.Algorithm())
+    monkeypatch.setitem(algos.ALGORITHMS, "reinforce", "action_spec")
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
     yield algos.load("reinforce")
     sys.modules.pop("spinup_tf2.algos.reinforce", None)

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from importlib.util import find_spec
 
 import gymnasium as gym
 import pytest
@@ -29,6 +30,7 @@ def place(tmp_path, monkeypatch):
     """The current directory, in which Python looks for modules before all others."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.chdir(tmp_path)
+    atari.is_atari("ALE/Pong-v5")  # registers the games, which it would not do again
     known = {*gym.registry}
     yield tmp_path
     for name, module in [*sys.modules.items()]:
@@ -83,15 +85,16 @@ REGISTERS_AT_ONCE = "import gymnasium\ngymnasium.register('{}', 'spinup_tf2.envs
         ("gym-pusht", "gym_pusht", "gym_pusht/PushT-v0"),
         ("Panda_Gym", "panda_gym", "PandaReach-v3"),
         ("PyFlyt", "PyFlyt.gym_envs", "PyFlyt/QuadX-Hover-v4"),
-        ("MinAtar", "minatar.gym", "MinAtar/Test-v1"),
+        pytest.param(
+            *("MinAtar", "minatar.gym", "MinAtar/Test-v1"),
+            marks=pytest.mark.skipif(find_spec("minatar") is not None, reason="it is installed"),
+        ),
     ],
 )
 def test_environments_of_well_known_packages_need_no_module(place, package, module, env_id):
     """Nor are other packages imported to find them."""
     site = place / "venv" / "site-packages"
     parent, _, _ = module.partition(".")
-    with pytest.raises(UserError, match=f"it is in {parent}; install that with: pip install"):
-        EnvFn(env_id)()
     sys.path.append(str(site))
     write_package(site, "", name=package)
     write(site, f"{parent}/__init__", " ")
@@ -158,15 +161,6 @@ def test_a_folder_that_looks_like_an_installed_package_is_none(place):
     assert import_flag("shop_of_envs:Shop-v0") == " --import shop_of_envs"
 
 
-def test_nothing_is_installed_in_the_current_directory(place, monkeypatch):
-    site = install(place)
-    write(site, "shop_of_envs", "raise SystemExit('executed')")
-    monkeypatch.chdir(site)
-    import_registering("Shop-v0")
-    with pytest.raises(ModuleRefused):
-        import_for_file("shop_of_envs")
-
-
 def test_a_package_that_is_installed_where_it_is_edited(place):
     project, site = place / "project", place / "site-packages"
     write(project, "src/shop_of_envs")
@@ -216,34 +210,11 @@ def test_names_that_are_none(name):
         import_for_file(name)
 
 
-def test_what_has_been_imported_is_not_imported_again(place):
-    write(place, "my_envs")
-    with pytest.raises(ModuleRefused, match=r"--import my_envs \(modules=\[\"my_envs\"\]\)"):
-        import_for_file("my_envs")
-    import_named(["my_envs"])
-    assert import_for_file("my_envs") is sys.modules["my_envs"]
-
-
 @pytest.mark.parametrize("code", ["1 / 0", "raise SystemExit(3)", "import no_such_thing"])
 def test_modules_of_the_user_that_cannot_be_imported(place, code):
     write(place, "my_envs", code)
     with pytest.raises(UserError, match="'my_envs', which you name, cannot be imported"):
         import_named("my_envs")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("arms", "there is no module arms in the current directory or among the installed"),
-        ("my_envs.arms", "there is no module my_envs.arms in"),
-        ("my_envs.py", "my_envs.py is a file.*leave .py away"),
-        ("arms.py", "arms.py is a file.*leave .py away"),
-    ],
-)
-def test_modules_of_the_user_that_are_not_there(place, name, message):
-    write(place, "my_envs")
-    with pytest.raises(UserError, match=message):
-        import_named(name)
 
 
 @pytest.mark.parametrize(

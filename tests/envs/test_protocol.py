@@ -1,8 +1,6 @@
 """Environments that return what they must not: one sentence says which, what, and what to do."""
 
-from collections import namedtuple
 from functools import partial
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -157,14 +155,6 @@ def test_what_may_be_passes(space, right):
         assert name not in right or value is right[name] or value == right[name]
 
 
-def test_a_tuple_may_have_names():
-    class Named(Wrong):
-        def step(self, action):
-            return namedtuple("Step", "obs rew terminated truncated info")(*super().step(action))
-
-    assert play(Named())[-1].rew == 1
-
-
 def test_the_time_limit():
     env = CheckedEnv(Wrong(), 3)
     for _ in range(2):
@@ -178,15 +168,9 @@ def test_the_time_limit():
         (lambda: None, "$"),
         (lambda: Wrong, "$"),
         (lambda: gym.make_vec("CartPole-v1", 2), " Return a single one, .* as num_envs"),
-        (lambda: SimpleNamespace(possible_agents=["a"]), " This one is for several agents"),
     ],
 )
 def test_what_is_no_environment_of_gymnasium_is_refused(make, advice):
     expected = rf"^env_fn returned .*; it must return a gymnasium.Env\.{advice}"
     with pytest.raises(UserError, match=expected):
         check_is_env(make())
-
-
-def test_several_rewards_are_refused_with_what_to_do():
-    with pytest.raises(ProtocolError, match=r"reward.*shape \(2,\).*wrappers.LinearReward"):
-        play(Wrong(rew=np.ones(2)))

@@ -4,15 +4,12 @@ import os
 import resource
 import sys
 import time
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-import psutil
 import pytest
 from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
 
-from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.envs.rendering import (
     Recorder,
     VideoError,
@@ -44,9 +41,8 @@ def test_a_recording_needs_no_screen_and_does_not_complain(screens, display):
     assert os.environ.get("SDL_VIDEODRIVER") == (None if display else "dummy")
 
 
-@pytest.mark.parametrize("driver", ["", "dummy", "offscreen"])
-def test_a_driver_without_a_screen_shows_no_window(screens, driver):
-    screens.setenv("SDL_VIDEODRIVER", driver)
+def test_a_driver_without_a_screen_shows_no_window(screens):
+    screens.setenv("SDL_VIDEODRIVER", "offscreen")
     with pytest.raises(UserError, match="no display"):
         choose_render_mode(record=False, norender=False)
 
@@ -116,11 +112,6 @@ def film(env, directory, name="game", episodes=1, steps=99):
     return [read((directory / each).resolve()) for each in names]
 
 
-def test_a_directory_may_have_any_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert film(Brighter(end=2), Path("a:b {run} 100%d"), "name {}")[0][1] == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("env", "steps", "frames"),
     [
@@ -140,9 +131,21 @@ def test_a_video_has_every_frame_of_an_episode(tmp_path, env, steps, frames):
     assert videos == [(60, [*range(frames)], (42, 36))] * 2
 
 
-def test_transparency_is_left_out(tmp_path):
-    clear, opaque = (np.full((32, 32, 4), [90, 90, 90, alpha], np.uint8) for alpha in (0, 255))
-    assert film(Draws(clear, opaque, clear, clear), tmp_path, steps=2)[0][1] == [9, 9, 9]
+def test_recorders_that_share_a_directory_take_other_numbers(tmp_path):
+    for _ in range(2):  # the second time, there are videos already
+        envs = [record(Brighter(end=end), tmp_path, "game", replace=False) for end in (3, 5)]
+        for env in envs:
+            env.reset(seed=0)
+        for _ in range(3):
+            for env in envs:
+                env.step(0)
+        for _ in range(2):
+            envs[1].step(0)
+        for env in envs:
+            env.close()
+    names = [f"game-episode-{i}.mp4" for i in range(4)]
+    assert sorted(video.name for video in tmp_path.iterdir()) == names
+    assert [len(read(tmp_path / name)[1]) for name in names] == [4, 6, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -156,21 +159,6 @@ def test_transparency_is_left_out(tmp_path):
 def test_what_is_no_picture_is_refused_before_anything_is_recorded(picture, returned):
     with pytest.raises(UserError, match=rf"environment drew an array of {returned}; a picture"):
         make_to_render(lambda mode: Draws(picture), "rgb_array")
-
-
-@pytest.mark.parametrize(
-    ("later", "drew"),
-    [(None, "drew an array of shape"), (np.zeros((32, 48, 3), np.uint8), "drew 48 x 32 pixels")],
-)
-def test_a_later_picture_that_is_none_or_of_another_size(tmp_path, later, drew):
-    first = np.zeros((32, 32, 3), np.uint8)
-    env = Recorder(Draws(first, first, later), tmp_path, "later")
-    env.reset()
-    env.step(0)
-    with pytest.raises(ProtocolError, match=drew):
-        env.step(0)
-    env.close()
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_what_recording_lacks_is_said(tmp_path, monkeypatch):
@@ -256,8 +244,7 @@ def test_a_process_that_is_killed_leaves_nothing_in_the_way(tmp_path, capsys):
 WRITTEN = r"^The video {}/name-episode-0\.mp4 cannot be written \(.*\); see whether there is room"
 
 
-@pytest.mark.parametrize("episodes", [1, 2], ids=["in close", "in reset"])
-def test_without_room_no_video_is_said_to_be_written(tmp_path, capsys, episodes):
+def test_without_room_no_video_is_said_to_be_written(tmp_path, capsys):
     """The limit holds for ffmpeg. It fails in the end, when it writes what it has encoded."""
     noise = np.random.default_rng(0).integers(0, 255, (9, 128, 128, 3), np.uint8)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -266,22 +253,10 @@ def test_without_room_no_video_is_said_to_be_written(tmp_path, capsys, episodes)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
     try:
         with pytest.raises(VideoError, match=WRITTEN.format(tmp_path)):
-            play(env, tmp_path, episodes=episodes)
+            play(env, tmp_path, episodes=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "Wrote" not in capsys.readouterr().out
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_the_environment_is_not_blamed_for_an_encoder_that_dies(tmp_path):
-    def kill():
-        for process in psutil.Process().children():
-            if "ffmpeg" in process.name():
-                process.kill()
-                process.wait()
-
-    with pytest.raises(VideoError, match=WRITTEN.format(tmp_path)):
-        play(Brighter(), tmp_path, acting(3, kill))
     assert [*tmp_path.iterdir()] == []
 
 
@@ -294,16 +269,3 @@ def test_frames_per_second():
     assert frames_per_second(MaxAndSkip(Brighter(), (2, 5))) == 20
     assert frames_per_second(gym.make("CartPole-v1")) == 50
     assert frames_per_second(gym.make("ProbeGoal-v0")) == 30  # which does not say it
-
-
-@pytest.mark.parametrize(
-    ("env_id", "raw", "preprocessed"),
-    [("PongNoFrameskip-v4", 60, 15), ("ALE/Pong-v5", 15, 15), ("Pong-v4", 20, 20)],
-)
-def test_frames_per_second_of_atari(env_id, raw, preprocessed):
-    """Its console draws 60 of them, of which version 5 skips some by itself."""
-    pytest.importorskip("ale_py")
-    from spinup_tf2.envs.atari import make_atari
-
-    assert frames_per_second(make_atari(env_id, raw=True)) == raw
-    assert frames_per_second(make_atari(env_id)) == preprocessed

@@ -1,9 +1,7 @@
 """The quadruped that is shown how to walk: what it is shown, that it imitates it, and goes on."""
 
-import json
 import shutil
 
-import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.errors import UserError
-from spinup_tf2.examples import cloning, quadruped_demo
+from spinup_tf2.examples import quadruped_demo
 from spinup_tf2.experiments.presets import load
 from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.run_utils import EnvFn
@@ -69,21 +67,3 @@ def test_an_imitation_that_is_complete_stays_and_a_part_of_one_does_not(tmp_path
     assert quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2, resume=True)
     assert (tmp_path / "progress.txt").read_text() == before
     assert (tmp_path / "tf2_save").exists()
-
-
-@pytest.mark.slow
-def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
-    small = ["--steps", "2000", "--epochs", "1", "--seed", "2", "--exp_name", "trot"]
-    flags = [*small, "--data_dir", str(tmp_path)]
-    monkeypatch.setattr(cloning, "evaluate_run", lambda run_dir, episodes: None)
-    keras.ops.zeros(1)
-    capfd.readouterr()  # what TensorFlow says in the process of the tests, the first time
-    monkeypatch.setattr("sys.argv", ["quadruped_demo", *flags])
-    quadruped_demo.main()
-    assert "cuda" not in capfd.readouterr().err  # what TensorFlow says in the process of PPO
-    run = tmp_path / "trot-demo" / "trot-demo_s2"
-    config = json.loads((run / "config.json").read_text())
-    clone = tmp_path / "trot-clone" / "trot-clone_s2"
-    assert config["init_from"] == str(clone)
-    [length] = pd.read_table(run / "progress.txt")["EpLen"]
-    assert length > 100  # networks that were not shown anything fall at once

@@ -63,23 +63,6 @@ def test_a_bar_for_every_foot_on_the_ground():
         np.testing.assert_allclose(bars[row], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ([WALK, "--savefig", "gait.xyz"], "its name must end in .png or"),
-        (["data/ppo_cartpole/ppo_cartpole_s0", "--savefig", "{}/gait.png"], "run of a quadruped"),
-        ([WALK, "--savefig", "{}/gait.png", "--after", "9"], "over after less than 9.0 s"),
-    ],
-)
-def test_what_cannot_be_drawn_is_said(args, message, tmp_path, capsys, monkeypatch):
-    fallen = np.zeros((5, 4), bool)
-    monkeypatch.setattr(quadruped_gait, "footfalls", lambda *_: fallen)
-    with pytest.raises(SystemExit):
-        quadruped_gait.main([arg.replace("{}", str(tmp_path)) for arg in args])
-    assert message in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_kept_agents_are_drawn(tmp_path, capsys):
     quadruped_gait.main([WALK, "--seconds", "1", "--savefig", str(tmp_path / "gait.png")])
     assert f"{WALK}: stance 0." in capsys.readouterr().out

@@ -1,10 +1,8 @@
 """Experiments that start at once, train nothing, and leave what a run leaves."""
 
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -47,10 +45,10 @@ def start_fakes(monkeypatch, tmp_path):
     started = []
 
     def start(processes, arguments, at_a_time, output):
-        fields = run_entrypoint.decode(json.loads(Path(arguments[1], "algorithm.json").read_text()))
-        where, seed = fields["logger_kwargs"]["output_dir"], fields["kwargs"]["seed"]
-        started.append((seed, at_a_time, fields["kwargs"].get("resume", False)))
-        command = [sys.executable, "-I", "-S", "-c", SCRIPT, where, str(seed)]
+        experiment = run_entrypoint.read_experiment(arguments[1])
+        seed = experiment.kwargs["seed"]
+        started.append((seed, at_a_time, experiment.kwargs.get("resume", False)))
+        command = [sys.executable, "-I", "-S", "-c", SCRIPT, experiment.output_dir, str(seed)]
         return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
     monkeypatch.setattr(Processes, "start", start)

@@ -10,7 +10,6 @@ from spinup_tf2 import algos
 from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import check_experiment
 from spinup_tf2.experiments.presets import as_flags, load, presets_for, tables
 
@@ -43,7 +42,6 @@ def test_every_preset_fits_every_environment_that_it_names(algorithm, name):
         assert preset == presets_for(algorithm, env)[name]
         assert {*preset.settings} <= {*known.defaults} - {*PYTHON_ONLY}
         check_experiment(algorithm, preset.arguments, num_procs=1)
-        assert run_entrypoint.decode(run_entrypoint.encode(preset.arguments)) == preset.arguments
         set_by_it = as_flags(preset.settings | dict(env_kwargs=preset.env_kwargs))
         assert {*preset.origins} == {*set_by_it}
 
@@ -51,7 +49,7 @@ def test_every_preset_fits_every_environment_that_it_names(algorithm, name):
 def test_every_algorithm_has_a_preset_for_classic_control():
     for algorithm, actions in algos.ALGORITHMS.items():
         continuous, discrete = (
-            actions.action_spec != f"{kind}_action_spec" for kind in ("discrete", "bounded")
+            actions != f"{kind}_action_spec" for kind in ("discrete", "bounded")
         )
         envs = ["Pendulum-v1", "MountainCarContinuous-v0"] * continuous
         envs += ["CartPole-v1", "Acrobot-v1", "MountainCar-v0"] * discrete

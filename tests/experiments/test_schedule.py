@@ -13,12 +13,12 @@ import cloudpickle
 import pytest
 
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError
-from spinup_tf2.experiments import calling, outcomes, run_entrypoint, schedule
+from spinup_tf2.experiments import calling, run_entrypoint, schedule
 from spinup_tf2.experiments import grid as grids
 from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
-from spinup_tf2.experiments.outcomes import Again, Outcome, summary
+from spinup_tf2.experiments.outcomes import Outcome, summary
 from spinup_tf2.parallel import launch, launched
 from spinup_tf2.utils.logx import Logger
 from tests.experiments.fakes import execute, overlapping, wait_for
@@ -36,7 +36,6 @@ def grid_of(seeds, **parameters):
 
 
 def test_several_at_a_time(fakes, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(grids, "available_cores", lambda: 8)
     monkeypatch.setattr(launched, "available_cores", lambda: 8)
     assert execute(tmp_path, "--seed 0 1 13 77 3 --workers 2") == 1
     assert [seed for seed, *_ in fakes] == [0, 1, 13, 77, 3]
@@ -46,7 +45,7 @@ def test_several_at_a_time(fakes, tmp_path, capsys, monkeypatch):
     assert errors == ""
     announced, table = out.split("\n5 experiments: ")
     assert (
-        "5 experiments; 2 at a time, each with 4 computation threads (8 cores here).\n"
+        "2 experiments run at a time, with 4 computation threads in each of their 1 processes.\n"
         "What they print goes to output.txt in their directories.\n"
     ) in announced
     directory = f"{tmp_path}/g/g_s"
@@ -92,13 +91,6 @@ def test_a_terminal_shows_a_bar(fakes, tmp_path, capsys, monkeypatch):
         assert f"{done}/3 [" in bar
 
 
-def test_a_log_does_not_make_a_directory_look_used(tmp_path, capsys):
-    """The parent process writes it before the run begins."""
-    (tmp_path / "output.txt").touch()
-    Logger(tmp_path)
-    assert "already exists" not in capsys.readouterr().out
-
-
 def tell(path, seed, logger_kwargs, x=None):
     """What an experiment in a process of its own sees."""
     names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "MKL_NUM_THREADS")
@@ -110,7 +102,7 @@ def tell(path, seed, logger_kwargs, x=None):
         raise UserError("gamma is 3")
 
 
-def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
+def test_real_processes_share_the_cores(tmp_path, monkeypatch):
     (tmp_path / "g" / "g_s1").mkdir(parents=True)
     for name in ("progress.txt", "output.txt"):  # of a run that is replaced
         (tmp_path / "g" / "g_s1" / name).write_text("old")
@@ -126,20 +118,6 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
     output = (tmp_path / "g/g_s1/output.txt").read_text()
     assert output.startswith("Running experiment:\n")
     assert output.index("hello") < output.index("in tell") < output.index("UserError: gamma is 3")
-    out = capsys.readouterr().out
-    assert "grid.add('resume', True) and run(...) instead of overwrite does the rest." in out
-
-
-def test_threads_that_the_user_has_chosen(monkeypatch):
-    monkeypatch.setattr(launched, "available_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert [launched.threads_of_each(n) for n in (1, 2, 3, 100)] == [8, 4, 2, 1]
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert launched.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "5"
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
-    assert launched.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "2"
-    plan = grids._plan_of([Outcome(None, n) for n in (1, 2)], Processes(1), 2)
-    assert "5 computation threads (as OMP_NUM_THREADS says)" in plan
 
 
 def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
@@ -152,7 +130,7 @@ def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
         launch.subprocess, "Popen", lambda command, **options: started.append((command, options))
     )
     plan = grids._plan_of([Outcome(None, n) for n in (1, 2)], Processes(4), 2)
-    assert "2 at a time, each in 4 processes of 2 computation threads" in plan
+    assert "with 2 computation threads in each of their 4 processes" in plan
     with open(tmp_path / "output.txt", "wb") as output:
         Processes(4).start(["file.py"], 2, output)
     [(command, options)] = started
@@ -169,11 +147,7 @@ def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
     ("flags", "message"),
     [
         ("--seed 0 1 --workers 0", "workers is 0; it must be a whole number of at least 1"),
-        ("--seed 0 1 --workers 1.5", "workers is 1.5; it must be a whole number"),
-        ("--seed 0 1 --workers two", "workers is 'two'; it must be a whole number"),
         ("--seed 0 1 --workers", "workers is True; it must be a whole number"),
-        ("--seed 0 1 --workers 1 2", "You can only provide one value for workers"),
-        ("--seed 0 1 --skip_finished 3", "--skip_finished is a switch"),
         ("--seed 0 1 --skip_finished --dt", "which datestamp makes a new one"),
         ("--seed 0 1 --resume --dt", "resume finds a run by the name of its directory"),
         ("--seed 0 1 --resume --overwrite", "resume continues a run, and overwrite removes it"),
@@ -190,14 +164,14 @@ def test_refused_before_anything_starts(flags, message, fakes, tmp_path, capsys)
 
 
 def test_workers_are_refused_where_nothing_can_be_started(monkeypatch, tmp_path):
-    with pytest.raises(UserError, match="logger_kwargs has no output_dir"):
+    with pytest.raises(UserError, match="workers is 2, but experiments run at the same time only"):
         grid_of([0, 1], path="x", logger_kwargs=dict(exp_name="x")).run(tell, workers=2)
     monkeypatch.setattr(launch, "find_mpirun", lambda: (_ for _ in ()).throw(UserError("no MPI")))
     with pytest.raises(UserError, match="no MPI"):
         grid_of([0, 1], path="x").run(tell, num_cpu=2, data_dir=tmp_path, workers=2)
     monkeypatch.setattr(launched, "by_mpi", lambda: True)
-    with pytest.raises(UserError, match="an MPI launcher has started the processes already"):
-        schedule.check_workers(2, [None, None], Processes(1))
+    with pytest.raises(UserError, match="workers is 2, but experiments run at the same time only"):
+        grid_of([0, 1], path="x").run(tell, data_dir=tmp_path, workers=2)
 
 
 # ---------------------------------------------------------------- signals
@@ -344,59 +318,22 @@ def test_in_a_launched_world_a_failure_ends_the_job(monkeypatch):
 # ---------------------------------------------------------------- what is said of the rest
 
 
-def experiment(where="data/g/g_s0", **kwargs):
-    return Experiment("g", NamedAlgorithm("ppo"), kwargs, dict(output_dir=where))
-
-
 RUN = "python -m spinup_tf2.run"
 
 
 @pytest.mark.parametrize(
-    ("command", "kwargs", "said"),
+    ("command", "said"),
     [
-        ("ppo --seed 0 1", {}, f"{RUN} ppo --seed 0 1 --resume --skip_finished"),
-        (
-            "ppo --resume --gamma 0 1 --skip_finished",
-            {},
-            "ppo --gamma 0 1 --resume --skip_finished",
-        ),
-        ("ppo --overwrite True --hid[h] [3,2]", {}, "ppo '--hid[h]' '[3,2]' --resume --skip_fin"),
-        ("ppo", dict(checkpoint_freq=0), f"{RUN} ppo --overwrite --skip_finished"),
-        (None, dict(checkpoint_freq=0), "run(..., overwrite=True, skip_finished=True)"),
+        ("ppo --seed 0 1", f"{RUN} ppo --seed 0 1 --resume --skip_finished"),
+        ("ppo --resume --gamma 0 1 --skip_finished", "ppo --gamma 0 1 --resume --skip_finished"),
+        ("ppo --overwrite True --hid[h] [3,2]", "ppo '--hid[h]' '[3,2]' --resume --skip_finished"),
+        ("ppo --dt", f"continued by: {RUN} resume RUN_DIR"),
+        (None, "grid.add('resume', True) and run(..., skip_finished=True) does the rest."),
     ],
 )
-def test_what_does_the_rest(command, kwargs, said):
-    again = Again(command and command.split())
-    assert said in again.explain([experiment(**kwargs)])
-
-
-@pytest.mark.parametrize("more", ["", "--cpu 4", "--num_cpu 4"])
-def test_the_rest_has_the_processes_of_the_launcher(monkeypatch, more):
-    monkeypatch.setattr(launched, "by_mpi", lambda: True)
-    monkeypatch.setattr(launched, "size", lambda: 4)
-    said = Again(["ppo", *more.split()]).explain([experiment()])
-    assert said.count("4") == 1
-    assert said.endswith("--skip_finished" if more else "--skip_finished --num_cpu 4")
-
-
-def test_directories_with_a_date_are_resumed_one_by_one(monkeypatch):
-    class OfSeed0:
-        def __init__(self, run_dir):
-            self.run_dir = run_dir
-
-        def describe(self):
-            started = {"data/py_s0": None, "my data/g_s0": dict(env_name="own_envs:Own-v0")}
-            return dict(command=started[self.run_dir]) if "s0" in self.run_dir else None
-
-    monkeypatch.setattr(outcomes, "Checkpoints", OfSeed0)
-    begun = experiment("my data/g_s0", env_name="own_envs:Own-v0")
-    again = Again(["ppo"], datestamp=True)
-    assert again.explain([begun, experiment("data/g_s1")]).splitlines()[1:] == [
-        "",
-        "python -m spinup_tf2.run resume 'my data/g_s0' --import own_envs",
-    ]
-    assert "resume" not in again.explain([experiment("data/g_s1")])
-    assert "resume" not in again.explain([experiment("data/py_s0")])  # of a Python program
+def test_what_does_the_rest(command, said):
+    experiment = Experiment("g", NamedAlgorithm("ppo"), {}, dict(output_dir="data/g/g_s0"))
+    assert said in summary([Outcome(experiment, 1)], 1, command and command.split())
 
 
 @pytest.mark.parametrize(
@@ -404,6 +341,7 @@ def test_directories_with_a_date_are_resumed_one_by_one(monkeypatch):
     [(0.2, "0 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s"), (3600 + 59 * 60, "1 h 59 min")],
 )
 def test_durations(seconds, text):
-    assert f"1 experiments: 1 not begun, in {text}:" in summary(
-        [Outcome(experiment(), 1)], seconds, Again()
-    )
+    experiment = Experiment("g", print, {}, {})
+    said = summary([Outcome(experiment, 1)], seconds, None)
+    assert f"1 experiments: 1 not begun, in {text}:" in said
+    assert "does the rest" not in said  # nothing is known of another function

@@ -8,7 +8,6 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import launch
-from tests.progress import rows_without_time
 
 try:
     MPIRUN = launch.find_mpirun()
@@ -87,13 +86,6 @@ def test_processes_that_do_not_find_each_other_are_refused(script):
     assert done.stdout == ""
 
 
-def test_mpi_without_threads_is_refused(script):
-    lines = "import mpi4py", "mpi4py.rc.thread_level = 'funneled'", "mpi_tools.num_procs()"
-    done, _ = mpirun(1, script("\n".join(lines)))
-    assert done.returncode == 1
-    assert "MPI was started for calls from the main thread alone" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("leave", "inside", "status", "message"),
     [
@@ -164,12 +156,6 @@ def test_errors_are_reported_once(tmp_path, line, message):
     assert [path.name for path in tmp_path.iterdir()] == ["script"]
 
 
-def test_help_is_printed_once(tmp_path):
-    done, _ = run(2, "--help", tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.count("Experiment in Spinning Up") == 1
-
-
 def test_experiments_start_mpirun_themselves_and_run_inside_a_world(script, tmp_path):
     path = script(
         "from spinup_tf2.errors import UserError\n"
@@ -194,23 +180,3 @@ def test_experiments_start_mpirun_themselves_and_run_inside_a_world(script, tmp_
     assert "1 of 3 experiments failed: " in alone.stderr
     assert alone.stderr.endswith("(x is 2)\n")
     assert inside.stderr.count("UserError: x is 2\n") == 1
-
-
-@pytest.mark.slow
-def test_training_is_the_same_under_mpirun_and_with_cpu(tmp_path):
-    line = (
-        "ppo --env CartPole-v1 --steps_per_epoch 200 --epochs 2 --hid [8] "
-        "--train_pi_iters 2 --train_v_iters 2 --data_dir"
-    )
-    under_mpirun, _ = run(2, f"{line} under_mpirun", tmp_path)
-    command = [sys.executable, "-m", "spinup_tf2.run", *line.split()]
-    with_cpu, _ = execute([*command, "with_cpu", "--cpu", "2"], cwd=tmp_path)
-    assert under_mpirun.returncode == 0, under_mpirun.stderr
-    assert with_cpu.returncode == 0, with_cpu.stderr
-
-    first, second = (
-        rows_without_time(tmp_path / name / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt")
-        for name in ("under_mpirun", "with_cpu")
-    )
-    assert len(first) == 3
-    assert first == second

@@ -3,7 +3,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import psutil
@@ -134,24 +133,6 @@ def test_a_command_is_asked_to_stop_when_its_parent_is_killed():
     assert not command.is_running() or command.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_command_begins_as_if_it_had_been_started_directly():
-    program = """
-import ctypes, signal, sys
-assert sys.argv == ["-c", "a b", ""], sys.argv
-assert sys.flags.isolated == sys.flags.no_site == 0
-assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
-ignored = [line for line in open("/proc/self/status") if line.startswith("SigIgn")]
-assert ignored == sys.stdin.readlines(), ignored
-"""
-    direct = "print(*[x for x in open('/proc/self/status') if x.startswith('SigIgn')], end='')"
-    ignored = subprocess.run([sys.executable, "-c", direct], capture_output=True, check=True).stdout
-    with tempfile.TemporaryFile() as file:
-        file.write(ignored)
-        file.seek(0)
-        command = [sys.executable, "-c", program, "a b", ""]
-        assert launch.run_to_end(command, stdin=file) == 0
-
-
 @pytest.mark.parametrize(
     ("end", "expected"),
     [
@@ -198,42 +179,3 @@ def test_commands(monkeypatch, tmp_path):
 
 
 # ---------------------------------------------------------------- the fork server
-
-FORKING = """
-import multiprocessing
-import multiprocessing.util
-import tempfile
-from spinup_tf2.parallel.launch import start_fork_server
-if __name__ == "__main__":
-    start_fork_server()
-    process = multiprocessing.get_context("forkserver").Process(target=print, args=["forked"])
-    process.start()
-    process.join()
-    print(multiprocessing.util.get_temp_dir())
-    print(tempfile.gettempdir())
-"""
-
-
-@pytest.mark.parametrize("length", [71, 72])
-def test_a_long_tmpdir(tmp_path, length):
-    script = tmp_path / "script.py"
-    script.write_text(FORKING)
-    tmpdir = f"/tmp/{os.getpid()}-".ljust(length, "x")
-    os.mkdir(tmpdir)
-    try:
-        done = subprocess.run(
-            [sys.executable, script],
-            env=os.environ | dict(TMPDIR=tmpdir),
-            capture_output=True,
-            text=True,
-        )
-        left = os.listdir(tmpdir)
-    finally:
-        subprocess.run(["rm", "-r", tmpdir], check=True)
-    assert done.returncode == 0, done.stderr
-    forked, sockets, other = done.stdout.split()
-    assert forked == "forked"
-    assert os.path.dirname(sockets) == (tmpdir if length == 71 else "/tmp")
-    assert not os.path.exists(sockets)
-    assert other == tmpdir  # everything else is where it was
-    assert left == []

@@ -1,6 +1,5 @@
 import multiprocessing
 import shutil
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,11 +38,6 @@ def test_one_process_needs_no_mpi():
     buff = np.zeros(2, np.float32)
     mpi.allreduce(x, buff)
     np.testing.assert_array_equal(buff, x)
-
-
-def test_msg(capsys):
-    mpi.msg("hello", "note")
-    assert capsys.readouterr().out == "Message from 0: note \t hello\n"
 
 
 # ---------------------------------------------------------------- several processes
@@ -134,13 +128,6 @@ def test_launchers_are_recognised(monkeypatch, variables, expected):
     assert launched.rank() == (expected[1] if expected else 0)
 
 
-def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monkeypatch):
-    set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0")
-    monkeypatch.setitem(sys.modules, "mpi4py", None)  # as if it were not installed
-    with pytest.raises(UserError, match=r'no MPI library.*pip install "spinup_tf2\[mpi\]"'):
-        mpi.comm()
-
-
 def test_ranks_have_room_for_what_they_share(monkeypatch):
     """MPICH's would die of a bus error."""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=64 * 2**10))
@@ -176,9 +163,3 @@ def test_nan_of_one_rank_counts(op, alone):
     values = [np.nan if rank == alone else float(rank) for rank in range(3)]
     reduced = run_ranks(3, lambda: mpi.mpi_op(np.array([values[mpi.proc_id()], 7.0]), op))
     assert all(np.isnan(each[0]) and each[1] == 7 for each in reduced)
-
-
-def test_statistics_beyond_single_precision():
-    _, _, smallest, largest = mpi.mpi_statistics_scalar([1e300, -1e300], with_min_and_max=True)
-    assert (smallest, largest) == (-1e300, 1e300)
-    assert type(mpi.mpi_statistics_scalar([1.0])[0]) is np.float32

@@ -7,9 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-import timeit
 
-import numpy as np
 import pytest
 
 from spinup_tf2.errors import Interrupted
@@ -91,22 +89,6 @@ def test_one_ctrl_c_that_arrives_twice_is_one(monkeypatch):
     assert not isinstance(left.value, Interrupted)
 
 
-def test_other_threads_have_no_signals_but_can_be_asked():
-    def run():
-        with Interruption() as asked:
-            before = asked.agreed()
-            asked.request(signal.SIGTERM)
-            results.append((before, asked.agreed()))
-
-    results = []
-    handler = signal.getsignal(signal.SIGTERM)
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert results == [(False, True)]
-    assert signal.getsignal(signal.SIGTERM) is handler
-
-
 def test_ranks_agree(capfd):
     def rank():
         with Interruption() as asked:
@@ -121,19 +103,6 @@ def test_ranks_agree(capfd):
     expected = [(False, True, rank == 1, signal.SIGTERM) for rank in range(3)]
     assert run_ranks(3, rank) == expected
     assert capfd.readouterr().out.count(RESUME) == 1
-
-
-def test_a_request_during_the_agreement_is_not_lost(monkeypatch):
-    asked = Interruption()
-
-    def agreement(signum, op):
-        asked.request(signal.SIGTERM)
-        return signum
-
-    with monkeypatch.context() as patch:
-        patch.setattr(mpi, "mpi_op", agreement)
-        assert not asked.agreed()
-    assert asked.agreed()
 
 
 def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
@@ -188,11 +157,6 @@ def threads():
     return {thread.name for thread in threading.enumerate()}
 
 
-def test_a_beat_costs_next_to_nothing():
-    seconds = min(timeit.repeat(mpi.beat, number=10_000, repeat=20)) / 10_000
-    assert seconds < 0.2e-6
-
-
 def test_one_process_needs_no_watchdog(monkeypatch):
     with Watchdog(0.1, "message"):
         assert "watchdog" not in threads()
@@ -224,16 +188,3 @@ def test_progress_keeps_it_quiet_and_silence_does_not(alarms):
         begin = time.monotonic()
         time.sleep(1.8)
         assert 0.7 < alarms[0] - begin < 1.7
-
-
-def test_collectives_are_progress():
-    for call, argument in [
-        (mpi.mpi_sum, 1.0),
-        (mpi.broadcast, np.zeros(1)),
-        (mpi.broadcast_object, 1),
-        (mpi.gather_objects, 1),
-    ]:
-        mpi.has_beaten()
-        call(argument)
-        assert mpi.has_beaten()
-        assert not mpi.has_beaten()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup_tf2.files.space_json import space_from_json, space_to_json
+from spinup_tf2.files.as_json import space_from_json, space_to_json
 from tests.envs.test_spaces import SUPPORTED
 
 BITS = spaces.Box(np.array([False, True]), np.array([True, True]), dtype=np.bool_)

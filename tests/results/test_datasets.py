@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.datasets import get_all_datasets, get_datasets
+from spinup_tf2.results.datasets import get_all_datasets, get_datasets, numbers
 from spinup_tf2.results.ls import find_runs
 from spinup_tf2.results.statistics import get_curves
 from tests.results.runs import add_run
@@ -75,7 +75,6 @@ def test_what_is_found_twice_counts_once_for_each_title(data, logdirs, legend, f
         ("data/", dict(select="my_ppo_s1", exclude="big", legend="mine"), ["mine"]),
         # Only directories of which runs are left need a title.
         (["data/ppo", "data/my"], dict(legend=["A", "B", "B"]), list("AABBBB")),
-        (["data/ppo", "data/my"], dict(legend=["A", "B", "none", "C"]), list("AABBCC")),
         (["data/ppo/", "data/my_ppo/"], dict(exclude=["my"], legend=["A"]), ["A"] * 2),
     ],
 )
@@ -87,13 +86,10 @@ def test_select_exclude_and_legend(data, logdirs, arguments, found):
 @pytest.mark.parametrize(
     ("logdir", "arguments", "message"),
     [
-        ("data/xyz", {}, r"begins with 'xyz'; there is my_ppo, ppo, ppo_big\.$"),
-        ("nowhere/ppo", {}, "no directory nowhere, so nothing to plot"),
+        ("data/xyz", {}, "There is no directory data/xyz, and none whose name begins like that"),
         ("nowhere/", {}, "no directory nowhere/"),
-        ("data/ppo/ppo_s0/prog", {}, "there is none at all"),
-        ("empty", {}, r"No run with results \(progress.txt\) in empty"),
-        ("data/", dict(exclude=["ppo"]), "No directory is left to plot after"),
-        ("data/", dict(select=["Big"]), "No directory is left to plot after"),
+        ("empty", {}, r"No run with results \(progress.txt\) is left in empty"),
+        ("data/", dict(select=["Big"]), "No run with results"),
         ("data/ppo", dict(legend=["A"]), "a legend title for each set .*1 titles for 2 dir"),
     ],
 )
@@ -103,43 +99,33 @@ def test_what_is_not_there(data, logdir, arguments, message):
         get_all_datasets([logdir], **arguments)
 
 
-def test_runs_behind_links_count_once_if_they_are_in_the_directory(tmp_path):
+def test_links_are_not_followed(tmp_path):
+    """In a stranger's data, they may lead anywhere; what they lead to in the directory counts."""
     data = tmp_path / "data"
     real = add_run(data / "z" / "ppo" / "ppo_s0", exp_name="ppo").parent
-    add_run(data / "ppo_s1", exp_name="ppo")
-    for link in ("a", "b"):
-        (data / link).symlink_to(real)
+    (data / "a").symlink_to(real)
     (real / "back").symlink_to(data)  # round and round
     add_run(tmp_path / "elsewhere" / "ppo_s2", exp_name="ppo")
-    (data / "out").symlink_to(tmp_path / "elsewhere")  # in a stranger's data, it may lead to /
+    (data / "out").symlink_to(tmp_path / "elsewhere")
     paths = [run.attrs["path"] for run in get_datasets(data)]
-    assert paths == [str(data / each) for each in ("a/ppo_s0", "ppo_s1")]
+    assert paths == [str(real / "ppo_s0")]
     assert [run.path for run in find_runs(data)] == paths
 
 
 # ---------------------------------------------------------------- damaged and unfinished runs
 
 
-def test_damaged_rows_are_skipped_and_counted_in_one_sentence(tmp_path, capsys):
+def test_damaged_rows_are_skipped_and_counted_and_text_is_no_number(tmp_path, capsys):
     run = add_run(tmp_path / "run", [1.0, 2.0, "#!", 4.0, None, "nan"], exp_name="run")
     lines = (run / "progress.txt").read_text().splitlines()
-    lines[2:2] = ["1\t2.0", "1\t2.0\t8000\t", "\0" * 30, "\ufffd\t1\t1"]
-    lines.append("6\t4.0\t160")  # of 16000
+    lines[2:2] = ["1\t2.0", "1\t2.0\t8000\t", "\0" * 30]
+    lines.append("6\t4.0\t160")  # of 16000, which is still being written
     (run / "progress.txt").write_text("\n".join(lines))
     (table,) = get_datasets(run)
-    assert list(table["Epoch"]) == [0, 1, 3, 4, 5]
-    np.testing.assert_array_equal(table["Performance"], [1, 2, 4, np.nan, np.nan])
-    assert capsys.readouterr().out == (
-        f"Skipped 6 damaged rows of {run}/progress.txt: 3 with a wrong number of fields, "
-        "1 unfinished at the end, 2 with text in the place of a number\n"
-    )
-
-
-def test_a_column_of_text_is_no_damage(tmp_path, capsys):
-    run = add_run(tmp_path / "run", ["warm up", "train", 3.0], exp_name="run")
-    (table,) = get_datasets(run)
-    assert list(table["AverageEpRet"]) == ["warm up", "train", "3.0"]
-    assert capsys.readouterr().out == ""
+    assert list(table["Epoch"]) == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(numbers(table["Performance"]), [1, 2, np.nan, 4, np.nan, np.nan])
+    expected = f"Skipped 3 rows of {run}/progress.txt with a wrong number of fields\n"
+    assert capsys.readouterr().out == expected
 
 
 @pytest.mark.parametrize(
@@ -156,9 +142,8 @@ def test_runs_without_rows_are_left_out(tmp_path, capsys, contents):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (None, "No file named config.json in {run}\n"),
-        ("{", "Could not read from {run}/config.json\n"),
-        ("[1]", "Could not read from {run}/config.json\n"),
+        (None, "Without its settings: {run} ([Errno 2]"),
+        ("[1]", "Without its settings: {run} ({run}/config.json is not a JSON object)\n"),
         ('{"exp_name": null}', ""),
     ],
 )
@@ -167,7 +152,7 @@ def test_without_a_name_the_runs_are_called_exp(tmp_path, capsys, config, said):
     if config is not None:
         (run / "config.json").write_text(config)
     assert conditions(get_datasets(run)) == ["exp"]
-    assert capsys.readouterr().out == said.format(run=run)
+    assert capsys.readouterr().out.startswith(said.format(run=run))
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,10 @@ from pathlib import Path
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files import run_directory as run_files
-from spinup_tf2.files.run_directory import (
-    atomic_output,
-    atomic_save,
-    holds_run,
-    runs_in,
-    set_aside,
-)
-from spinup_tf2.results.reading import walk
+from spinup_tf2.files import disk
+from spinup_tf2.files.disk import atomic_output, atomic_save
+from spinup_tf2.files.run_directory import holds_run, runs_in, set_aside
+from spinup_tf2.results.datasets import walk
 
 
 class Crash(Exception):
@@ -56,8 +51,8 @@ def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
 
         with monkeypatch.context() as patch:
             for name in ("rename", "replace"):
-                patch.setattr(run_files.os, name, crashing(getattr(os, name)))
-            patch.setattr(run_files, "remove", crashing(run_files.remove))
+                patch.setattr(disk.os, name, crashing(getattr(os, name)))
+            patch.setattr(disk, "remove", crashing(disk.remove))
             try:
                 save(f"crash {crash_at}")
             except Crash:
@@ -105,7 +100,7 @@ def test_what_the_user_has_named_replaces_nothing_else(tmp_path, monkeypatch, ki
         rename(source, target)
 
     for name in ("rename", "replace"):
-        monkeypatch.setattr(run_files.os, name, refuse)
+        monkeypatch.setattr(disk.os, name, refuse)
     with pytest.raises(OSError, match="no"):
         save("third")
     assert saved() == "second"
@@ -117,7 +112,7 @@ def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
     """A kill -9 in the middle of writing: no handler runs, and the next save still works."""
     save = (
         "import os, sys\n"
-        "from spinup_tf2.files.run_directory import atomic_save\n"
+        "from spinup_tf2.files.disk import atomic_save\n"
         "with atomic_save(sys.argv[1]) as path:\n"
         "    os.mkdir(path)\n"
         "    open(path + '/half', 'w').close()\n"

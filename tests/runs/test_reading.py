@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import read_json, read_text
+from spinup_tf2.files.disk import read_json, read_text
 
 
 def test_text_is_read(tmp_path):

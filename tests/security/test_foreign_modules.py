@@ -220,7 +220,7 @@ def test_own_runs_are_resumed_with_one_flag(place, capfd, monkeypatch):
         del gym.registry["Mine-v0"], sys.modules["my_envs"], sys.modules["deploy"]
         os.remove(place / "executed")
         # Its process finds and imports them as well, and so does that of each environment.
-        run_entrypoint._read_experiment(place)()
+        run_entrypoint.read_experiment(place).call()
         env_fn = pickle.loads(pickle.dumps(called[-1]["env_fn"]))
         assert env_fn().spec.id == "Mine-v0"
         assert import_flag(name, env_fn.modules) == " --import my_envs --import deploy"

@@ -11,21 +11,14 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.distributions import Distribution, mode, sample
 from spinup_tf2.core.nets.heads import ValueFunction, both, policy_for, value_beside
-from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp, vector_size
-from spinup_tf2.core.nets.recurrent import (
-    Memory,
-    RecurrentNet,
-    Trunk,
-    memory_arguments,
-    recurrent_mlp,
-)
+from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp
+from spinup_tf2.core.nets.recurrent import Memory, RecurrentNet, Trunk, recurrent_mlp
 from spinup_tf2.envs.spaces import (
     ActionSpec,
     action_spec,
     network_observation_space,
     to_network,
 )
-from spinup_tf2.errors import UserError
 
 # ------------------------------------------------------------------------------- the base class
 
@@ -67,15 +60,9 @@ class BaseActorCritic:
 
     def __init__(self, pi: keras.Model, action_spec: ActionSpec, arguments: dict | None):
         self.pi = pi
-        for each in self.networks:
-            if not isinstance(each, keras.Layer):
-                raise UserError(
-                    f"{type(self).__name__} was given {each!r}; networks are keras.Model."
-                )
         self.action_spec = action_spec
         self.arguments = arguments
-        layers = [layer for net in self.networks for layer in net._flatten_layers()]
-        self._made = self.networks, [(each, getattr(each, "activation", None)) for each in layers]
+        self._described = self._parts()
         # Seeded by keras.utils.set_random_seed, like the networks.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
@@ -88,14 +75,10 @@ class BaseActorCritic:
         """The function of tensors that is saved as the actor-critic's SavedModel."""
         raise NotImplementedError
 
-    @property
-    def changed(self) -> bool:
-        """Whether a network or an activation has been replaced since construction."""
-        networks, activations = self._made
-        return self.networks != networks or any(
-            getattr(layer, "activation", None) is not activation
-            for layer, activation in activations
-        )
+    def _parts(self):
+        """Return what `arguments` describe: the networks, and the activations of their layers."""
+        layers = [layer for net in self.networks for layer in net._flatten_layers()]
+        return self.networks, [getattr(each, "activation", None) for each in layers]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -109,8 +92,11 @@ class BaseActorCritic:
 
     @property
     def recipe(self) -> tuple[Callable[..., "BaseActorCritic"], dict | None]:
-        """What was called with the spaces to make these networks, and its other arguments."""
-        return type(self), None if self.changed else self.arguments
+        """What was called with the spaces to make these networks, and its other arguments.
+
+        None instead of the arguments if a network or an activation has been replaced since.
+        """
+        return type(self), self.arguments if self._parts() == self._described else None
 
     def __reduce__(self) -> tuple:
         """Copy and pickle networks by what made them, and their weights; Keras models cannot be."""
@@ -124,6 +110,11 @@ class BaseActorCritic:
         spaces = self.env_observation_space, self.action_spec.space
         weights = [variable.numpy() for variable in self.variables]
         return _made_again, (make, *spaces, arguments, weights, self._rng)
+
+    def set_weights(self, values: Iterable[Any]) -> None:
+        """Assign values to all `variables`, in order."""
+        for variable, value in zip(self.variables, values, strict=True):
+            variable.assign(value)
 
     def act(self, obs: Any, deterministic: bool = False) -> np.ndarray:
         """Return an action for the environment's `step`.
@@ -157,8 +148,7 @@ class BaseActorCritic:
 
 def _made_again(make, observation_space, action_space, arguments, weights, rng):
     ac = make(network_observation_space(observation_space), action_space, **arguments)
-    for variable, weight in zip(ac.variables, weights, strict=True):
-        variable.assign(weight)
+    ac.set_weights(weights)
     ac.env_observation_space, ac._rng = observation_space, rng
     return ac
 
@@ -237,7 +227,7 @@ class ActorCritic(BaseActorCritic):
     def step(self, obs: Any, state: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         """Sample an action, as `act` does; return it with V(obs) and its log-probability."""
         batch, single = self._batch(obs)
-        pi, val, *after = self._step(batch, single, state)
+        pi, val, *after = self._step(batch, state)
         act = self._choose(pi, len(batch))
         a, logp = self.action_spec.to_env(act.numpy()), pi.log_prob(act)
         results = (a, *(x.numpy() for x in (val, logp, *after)))
@@ -251,24 +241,34 @@ class ActorCritic(BaseActorCritic):
             state: With a memory, the state that the previous step returned, or None at the
                 beginning of an episode.
         """
-        if self.memory is None and state is None:
+        if self.memory is None:
             return super().act(obs, deterministic)
         batch, single = self._batch(obs)
-        pi, _, after = self._step(batch, single, state)
+        pi, _, after = self._step(batch, state)
         act = self._choose(pi, len(batch), deterministic)
         results = self.action_spec.to_env(act.numpy()), after.numpy()
         return tuple(x[0] for x in results) if single else results
 
-    def _step(self, batch, single, state):
+    def _step(self, batch, state):
         """Return pi(batch) and v(batch), and with a memory the next state."""
-        if self.memory is not None:
-            return self.memory.step(batch, self.memory.state_for(state, len(batch), single))
-        if state is not None:
-            raise UserError("state was given, and these networks have no memory; leave it out.")
-        return self.pi_and_v(batch)
+        if self.memory is None:
+            return self.pi_and_v(batch)
+        return self.memory.step(batch, self.memory.state_for(state, len(batch)))
 
 
-class CNNActorCritic(ActorCritic):
+class _OwnActorCritic(ActorCritic):
+    """Heads on networks of this package: they may have a memory, or hidden layers in common."""
+
+    def __init__(self, pi, v, action_space, arguments, seq_len):
+        super().__init__(pi, v, action_space, arguments)
+        if "memory" in arguments:
+            self.memory = Memory(pi, v, seq_len)
+
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
+        return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
+
+
+class CNNActorCritic(_OwnActorCritic):
     """Convolutional networks for images; they scale the bytes to 0 ... 1 themselves.
 
     Args:
@@ -308,8 +308,11 @@ class CNNActorCritic(ActorCritic):
             conv=conv, hidden_sizes=hidden_sizes, activation=activation, background=background
         )
         arguments = dict(layers, shared=shared)
-        check_network_arguments(arguments | dict(log_std_init=log_std_init))
-        arguments |= memory_arguments(memory, memory_size, seq_len)
+        of_memory = dict(memory=memory, memory_size=memory_size)
+        check_network_arguments(
+            dict(arguments, **of_memory, log_std_init=log_std_init, seq_len=seq_len)
+        )
+        arguments |= of_memory if memory else {}
 
         def make_body():
             body = cnn(observation_space.shape, **layers)
@@ -323,14 +326,10 @@ class CNNActorCritic(ActorCritic):
         body = make_body()
         v_body = body if shared else make_body()
         pi = policy_for(action_space, lambda outputs: head(body, outputs), log_std_init)
-        super().__init__(pi, ValueFunction(head(v_body, 1)), action_space, arguments)
-        self.memory = Memory(self.pi, self.v, seq_len) if memory else None
-
-    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
-        return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
+        super().__init__(pi, ValueFunction(head(v_body, 1)), action_space, arguments, seq_len)
 
 
-class MLPActorCritic(ActorCritic):
+class MLPActorCritic(_OwnActorCritic):
     """Multilayer perceptrons for the policy and the value function, usually separate ones.
 
     Args:
@@ -365,9 +364,12 @@ class MLPActorCritic(ActorCritic):
         seq_len: int = 25,
     ):
         arguments = dict(hidden_sizes=hidden_sizes, activation=activation, shared=shared)
-        check_network_arguments(arguments | dict(log_std_init=log_std_init))
-        arguments |= memory_arguments(memory, memory_size, seq_len)
-        obs_dim = vector_size(observation_space, type(self))
+        of_memory = dict(memory=memory, memory_size=memory_size)
+        check_network_arguments(
+            dict(arguments, **of_memory, log_std_init=log_std_init, seq_len=seq_len)
+        )
+        arguments |= of_memory if memory else {}
+        (obs_dim,) = observation_space.shape  # vectors; CNNActorCritic is for images
 
         def make_net(outputs):
             layers = obs_dim, hidden_sizes, outputs, activation
@@ -375,8 +377,4 @@ class MLPActorCritic(ActorCritic):
 
         pi = policy_for(action_space, make_net, log_std_init)
         v = value_beside(pi) if shared else ValueFunction(make_net(1))
-        super().__init__(pi, v, action_space, arguments)
-        self.memory = Memory(self.pi, self.v, seq_len) if memory else None
-
-    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
-        return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
+        super().__init__(pi, v, action_space, arguments, seq_len)

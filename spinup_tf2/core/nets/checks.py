@@ -14,20 +14,19 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
+from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.distributions import (
     Distribution,
     choice_logits,
     is_bijection,
     is_categorical,
-    is_choice,
     sample,
 )
 from spinup_tf2.core.nets.heads import GreedyPolicy
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.nets.recurrent import Memory, single_steps
-from spinup_tf2.envs.spaces import ActionSpec, is_image, network_dtype
+from spinup_tf2.envs.spaces import is_image, network_dtype
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import num_procs
 
@@ -72,17 +71,11 @@ def make_actor_critic(
         _check_policy(ac, ac.pi(obs))
         _check_values([ac.v(obs)], (2,), "v(obs)", 1)
         check_tracked(ac.networks)
-    if shared is False and ac.shared:
-        raise UserError(
-            "The policy and the value function share variables; this algorithm trains them apart. "
-            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c, or ppg with "
-            "arch='shared' or 'detach'."
-        )
-    if shared and not ac.shared:
-        raise UserError(
-            "The policy and the value function share no variables, which this algorithm needs. "
-            "Use networks that have layers in common (ac_kwargs: shared=True)."
-        )
+    _require(
+        shared is None or ac.shared == shared,
+        f"The policy and the value function share {'' if ac.shared else 'no '}variables, and this "
+        f"algorithm needs them otherwise (ac_kwargs: shared={shared}).",
+    )
     if closed_forms:
         check_closed_forms(ac.pi, obs, closed_forms)
     return ac
@@ -111,24 +104,25 @@ def make_q_actor_critic(
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
     chosen = dict(stochastic=stochastic, num_q=num_q)
-    if chosen.keys() & kwargs.keys():
-        raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
+    _require(
+        not chosen.keys() & kwargs.keys(),
+        f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.",
+    )
     known = _parameters_of(actor_critic)
     kwargs |= {name: value for name, value in chosen.items() if name in known}
     ac = _called(actor_critic, observation_space, action_space, kwargs)
     _check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
     obs, spec = two_observations(observation_space), ac.action_spec
-    pi = ac.pi(obs)
+    act = pi = ac.pi(obs)
     if stochastic:
         act = _check_policy(ac, pi)
         _check_trainable_by_sac(pi, spec)
-    elif not tf.is_tensor(pi) or tuple(pi.shape) != (2, *spec.shape):
-        raise UserError(
-            f"For 2 observations the actor-critic's pi returned {_described(pi)}; this algorithm "
-            f"needs a deterministic policy, a tensor of actions {(2, *spec.shape)}."
-        )
     else:
-        act = pi
+        _require(
+            tf.is_tensor(pi) and tuple(pi.shape) == (2, *spec.shape),
+            f"For 2 observations the actor-critic's pi returned {_described(pi)}; this algorithm "
+            f"needs a deterministic policy, a tensor of actions {(2, *spec.shape)}.",
+        )
     if spec.num_choices is not None:
         _check_values(ac.q_values(obs), (2, *spec.num_choices), "q_values(obs)", num_q)
     else:
@@ -137,18 +131,19 @@ def make_q_actor_critic(
     if stochastic or spec.num_choices is None:
         names = "the policy and the Q-functions"
         check_no_variable_in_both(ac.pi.trainable_variables, ac.q_variables, names)
-    elif not _is_greedy(ac.pi, ac.qs[0]):
-        raise UserError(
-            "The actor-critic's pi is not the greedy policy of its Q-function, and would not be "
-            "trained: return QActorCritic(GreedyPolicy(q), [q], action_space), with "
-            "spinup_tf2.core.nets.heads.GreedyPolicy."
+    else:
+        same = {*map(id, ac.pi.variables)} == {*map(id, ac.qs[0].variables)}
+        _require(
+            same and isinstance(ac.pi, GreedyPolicy),
+            "The actor-critic's pi would not be trained: return "
+            "QActorCritic(GreedyPolicy(q), [q], action_space), as in spinup_tf2.core.nets.heads.",
         )
     return ac
 
 
-def _is_greedy(pi, q):
-    variables = {id(each) for each in q.variables}
-    return isinstance(pi, GreedyPolicy) and variables == {id(each) for each in pi.variables}
+def _require(fits, message):
+    if not fits:
+        raise UserError(message)
 
 
 def _parameters_of(actor_critic):
@@ -156,22 +151,13 @@ def _parameters_of(actor_critic):
 
 
 def check_keras() -> None:
-    """Check the global settings of Keras and TensorFlow with which networks are made.
-
-    Raises:
-        UserError: With one of them, nothing could be trained or loaded.
-    """
+    """Raise UserError if Keras and TensorFlow are set up so that no networks can be trained."""
     floatx, policy = keras.config.floatx(), keras.config.dtype_policy().name
-    if floatx != "float32":
-        raise UserError(
-            f"Keras's floatx is {floatx!r}, and the networks need 'float32'. Change it in "
-            "~/.keras/keras.json, or with keras.config.set_floatx('float32')."
-        )
-    if policy != "float32":
-        raise UserError(
-            f"Keras's dtype policy is {policy!r}, and the networks need 'float32'. Change it with "
-            "keras.config.set_dtype_policy('float32')."
-        )
+    _require(
+        floatx == policy == "float32",
+        f"Keras's floatx is {floatx!r} and its dtype policy {policy!r}; networks need float32. See "
+        "~/.keras/keras.json, keras.config.set_floatx and keras.config.set_dtype_policy.",
+    )
     if tf.distribute.has_strategy():
         raise UserError("Networks cannot be made within the scope of a tf.distribute.Strategy.")
     if not tf.executing_eagerly():
@@ -181,29 +167,25 @@ def check_keras() -> None:
 def _called(actor_critic, observation_space, action_space, kwargs):
     """Return the result of `actor_critic(observation_space, action_space, **kwargs)`."""
     check_keras()
-    if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
-        raise UserError(
-            f"actor_critic is a {type(actor_critic).__name__}; give the class or function that "
-            "makes the networks."
-        )
+    _require(
+        callable(actor_critic) and not isinstance(actor_critic, keras.Layer),
+        f"actor_critic is a {type(actor_critic).__name__}; give the class or function that makes "
+        "the networks.",
+    )
     try:
         inspect.signature(actor_critic).bind(observation_space, action_space, **kwargs)
     except TypeError as error:
         name = getattr(actor_critic, "__name__", repr(actor_critic))
-        raise UserError(
-            f"{name} cannot make the networks: {error}. It takes "
-            f"{', '.join(_parameters_of(actor_critic))}, and is given the observation space, the "
-            f"action space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
-        ) from error
+        raise UserError(f"{name} cannot make the networks: {error}; see ac_kwargs.") from error
     return actor_critic(observation_space, action_space, **kwargs)
 
 
 def _check_returned(ac, expected, arguments):
-    if not isinstance(ac, expected):
-        raise UserError(
-            f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
-            f"{expected.__name__}: return {expected.__module__}.{expected.__name__}({arguments})."
-        )
+    _require(
+        isinstance(ac, expected),
+        f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
+        f"{expected.__name__}: return {expected.__module__}.{expected.__name__}({arguments}).",
+    )
 
 
 # -------------------------------------------------------------------------- checks of networks
@@ -221,53 +203,39 @@ def _described(output):
 def _check_policy(ac, distribution):
     """Check the distribution of a policy for two observations; return sampled actions."""
     spec = ac.action_spec
-    if not isinstance(distribution, Distribution):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
-            "distribution of tensorflow_probability over the actions."
-        )
-    check_size(distribution, spec)
-    act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
-    logp = distribution.log_prob(act)
-    if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
-        raise UserError(
-            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)} "
-            f"and log_prob of shape {tuple(logp.shape)}; they must be {(2, *spec.shape)} "
-            "and (2,). For actions with several dimensions, use MultivariateNormalDiag, or "
-            "Independent(..., 1)."
-        )
-    return act
-
-
-def check_size(distribution: Distribution, spec: ActionSpec) -> None:
-    """Check the size of a policy's distribution for two observations, before noise is added.
-
-    Raises:
-        UserError: Kind or size of the distribution do not match the action space.
-    """
+    returned = f"The actor-critic's pi(obs) returned {type(distribution).__name__}"
+    _require(
+        isinstance(distribution, Distribution),
+        f"{returned}; it must return a distribution of tensorflow_probability over the actions.",
+    )
     discrete = spec.num_choices is not None
-    if is_choice(distribution) != discrete:
-        kinds = (
-            "Categorical or Bernoulli of tensorflow_probability, or Independent of these"
-            if discrete
-            else "MultivariateNormalDiag of tensorflow_probability, or Independent(Normal, 1)"
-        )
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; for the action "
-            f"space {spec.space} use {kinds}."
-        )
+    kind = "Categorical" if discrete else "MultivariateNormalDiag"
+    _require(
+        distribution.dtype.is_integer == discrete,
+        f"{returned}; for the action space {spec.space} use {kind} of tensorflow_probability.",
+    )
     if discrete:
         what, shape = "logits", choice_logits(distribution).shape
     else:
         what, shape = "means", distribution.batch_shape + distribution.event_shape
+        loc = distribution.parameters.get("loc")
+        if tf.is_tensor(loc):  # a single mean would be broadcast
+            shape = shape[:-1] + loc.shape[-1:]
     # A policy that ignores the observations may have no batch dimension.
     shape = shape if shape.rank == len(spec.noise_shape) else shape[1:]
-    if tuple(shape) != spec.noise_shape:
-        given, needed = (" x ".join(map(str, each)) for each in (shape, spec.noise_shape))
-        raise UserError(
-            f"pi gives {given} {what} for each observation, and the action space {spec.space} "
-            f"needs {needed}: give the layer that computes them as many units."
-        )
+    _require(
+        tuple(shape) == spec.noise_shape,
+        f"pi gives {what} of shape {tuple(shape)} for each observation, and the action space "
+        f"{spec.space} needs {spec.noise_shape}.",
+    )
+    act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
+    found = tuple(act.shape), tuple(distribution.log_prob(act).shape)
+    _require(
+        found == ((2, *spec.shape), (2,)),
+        f"For 2 observations the actor-critic's pi gives actions and log_prob of shapes {found}; "
+        f"they must be {(2, *spec.shape)} and (2,): see MultivariateNormalDiag and Independent.",
+    )
+    return act
 
 
 def _check_trainable_by_sac(pi, spec):
@@ -276,31 +244,31 @@ def _check_trainable_by_sac(pi, spec):
     else:
         fits = is_bijection(pi) and pi.event_shape.rank == 1
         needed = "TransformedDistribution(MultivariateNormalDiag(mean, std), bijectors.Tanh())"
-    if not fits:
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
-            f"{tuple(pi.event_shape)}; this algorithm needs {needed} of tensorflow_probability."
-        )
+    _require(
+        fits,
+        f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
+        f"{tuple(pi.event_shape)}; this algorithm needs {needed} of tensorflow_probability.",
+    )
 
 
 def _check_values(values, shape, name, number):
-    if [tuple(each.shape) for each in values] != [shape] * number:
-        raise UserError(
-            f"For 2 observations the actor-critic's {name} returned shapes "
-            f"{[tuple(each.shape) for each in values]}; this algorithm needs {number} of shape "
-            f"{shape}. Squeeze a last axis of length 1."
-        )
+    found = [tuple(each.shape) for each in values]
+    _require(
+        found == [shape] * number,
+        f"For 2 observations the actor-critic's {name} returned shapes {found}; this algorithm "
+        f"needs {number} of shape {shape}. Squeeze a last axis of length 1.",
+    )
 
 
 def check_no_variable_in_both(
     some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
 ) -> None:
     """Raise UserError if networks that must be separate have a variable in common."""
-    if {id(variable) for variable in some} & {id(variable) for variable in others}:
-        raise UserError(
-            f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
-            "layers for each, every time that it is called."
-        )
+    _require(
+        {*map(id, some)}.isdisjoint(map(id, others)),
+        f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
+        "layers for each, every time that it is called.",
+    )
 
 
 def check_tracked(networks: Iterable[keras.Model]) -> None:
@@ -311,24 +279,21 @@ def check_tracked(networks: Iterable[keras.Model]) -> None:
     also raised for losses of layers, because no algorithm adds them to its own.
     """
     for net in networks:
-        if net.losses:
-            raise UserError(
-                f"{type(net).__name__} has layers with losses of their own, as those of "
-                "kernel_regularizer, which no algorithm adds to its own. Leave them out. (An "
-                "optimizer such as keras.optimizers.AdamW, in a copy of the algorithm, lets "
-                "weights decay.)"
-            )
+        _require(
+            not net.losses,
+            f"{type(net).__name__} has layers with losses of their own, as those of "
+            "kernel_regularizer, which no algorithm adds to its own; leave them out.",
+        )
         tracked = {id(variable.value) for variable in net.variables}
         for layer in net._flatten_layers():  # there is no public method for all nested layers
             for name, value in vars(layer).items():
                 if name.startswith("_self_"):  # TensorFlow's own copies of all attributes
                     continue
-                if any(id(each) not in tracked for each in _bare_variables(value)):
-                    raise UserError(
-                        f"{type(layer).__name__}.{name} is a tf.Variable, or has one, which Keras "
-                        "does not track: make it with self.add_weight(...), so that it is trained "
-                        "and saved."
-                    )
+                _require(
+                    all(id(each) in tracked for each in _bare_variables(value)),
+                    f"{type(layer).__name__}.{name} is a tf.Variable, or has one, which Keras does "
+                    "not track: make it with self.add_weight(...), so that it is trained.",
+                )
 
 
 def _bare_variables(value):
@@ -356,20 +321,14 @@ def check_closed_forms(
     # Compiled, as in training: it makes a difference for divergences between bijections.
     distribution = compiled(pi, autograph=True)(tf.nest.map_structure(tf.constant, obs))
     known = dict(
-        entropy=compiled(lambda old: old.entropy(), autograph=True),
-        kl_divergence=compiled(lambda old: old.kl_divergence(pi(obs)), autograph=True),
+        entropy=lambda old: old.entropy(), kl_divergence=lambda old: old.kl_divergence(pi(obs))
     )
     for name in closed_forms:
         try:
-            known[name](distribution)
+            compiled(known[name], autograph=True)(distribution)
         except NotImplementedError as error:
-            raise UserError(
-                f"The policy's distribution {type(distribution).__name__} has no {name}() in "
-                "closed form, which this run needs. Use a distribution that has one, or do "
-                "without: ppo, ppg and a2c need entropy for ent_coef, ppo kl_divergence for "
-                "objective='penalty' and normalize_obs, ppg for train_aux_iters above 0, and trpo "
-                "in any case."
-            ) from error
+            kind = type(distribution).__name__
+            raise UserError(f"The policy's {kind} has no {name}() in closed form.") from error
 
 
 # ------------------------------------------------------------------------------------- memory
@@ -386,25 +345,21 @@ def check_memory(memory: Memory, settings: Any) -> None:
         UserError: The arguments do not fit the memory.
     """
     arguments = settings.arguments
-    if arguments.get("train_aux_iters"):
-        raise UserError(
-            "The networks have a memory, and the auxiliary phase of ppg learns from single steps; "
-            "leave the memory out, or use ppo."
-        )
+    _require(
+        not arguments.get("train_aux_iters"),
+        "The networks have a memory, and the auxiliary phase of ppg learns from single steps; "
+        "leave the memory out, or use ppo.",
+    )
     steps = arguments.get("n_steps") or settings.local_steps
     length = memory.segment_length(steps)
-    if steps % length:
-        whole = [number for number in range(1, steps + 1) if steps % number == 0]
-        nearest = min(whole, key=lambda number: abs(number - length))
-        raise UserError(
-            f"seq_len is {memory.seq_len}, but each environment takes {steps} steps for a batch, "
-            f"which cannot be cut into segments of so many; use one that divides them, such as "
-            f"{nearest}, or another steps_per_epoch."
-        )
-    size, environments = arguments.get("minibatch_size"), settings.num_envs * num_procs()
-    if size is not None and size % (environments * length):
-        raise UserError(
-            f"minibatch_size is {size}, but minibatches consist of whole segments; with "
-            f"{environments} environments and seq_len {length} it must be a multiple of "
-            f"{environments * length} that divides steps_per_epoch, {settings.steps_per_epoch}."
-        )
+    _require(
+        steps % length == 0,
+        f"seq_len is {memory.seq_len}; it must divide the {steps} steps that each environment "
+        "takes for a batch.",
+    )
+    size, unit = arguments.get("minibatch_size"), settings.num_envs * num_procs() * length
+    _require(
+        size is None or size % unit == 0,
+        f"minibatch_size is {size}, but minibatches consist of whole segments: it must be a "
+        f"multiple of {unit} (environments times seq_len) that divides steps_per_epoch.",
+    )

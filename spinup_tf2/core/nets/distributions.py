@@ -72,17 +72,11 @@ def categoricals(logits: tf.Tensor) -> Distribution:
 def sample(distribution: Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
     """Return the action that `noise` selects, as a deterministic (pathwise) function of it.
 
-    With zero noise this is the `mode`. Bijections are applied to the sample. The actions of a
-    deterministic policy are returned unchanged.
-
     Args:
-        distribution: A distribution, or the actions of a deterministic policy.
+        distribution: A distribution, or the actions of a deterministic policy, returned unchanged.
         noise: For Gaussians, standard normal `[batch, act_dim]`: mean + scale @ noise. For
             categorical distributions, Gumbel `[batch, ..., values]`: argmax(logits + noise) (Gumbel
             1954; Maddison et al. 2014). For Bernoulli distributions the same, with two values.
-
-    Raises:
-        UserError: The distribution is of another kind.
     """
     if tf.is_tensor(distribution):
         return distribution
@@ -100,11 +94,7 @@ def sample(distribution: Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor
         return distribution.loc + distribution.scale.matvec(noise)
     if isinstance(distribution, tfd.TransformedDistribution):
         return distribution.bijector.forward(sample(distribution.distribution, noise))
-    raise UserError(
-        f"The policy returned {type(distribution).__name__}; actions can be drawn from Normal, "
-        "MultivariateNormal, Categorical, Bernoulli, Independent and TransformedDistribution of "
-        "tensorflow_probability."
-    )
+    raise UserError(f"No actions can be drawn from a policy's {type(distribution).__name__}.")
 
 
 def mode(distribution: Distribution | tf.Tensor) -> tf.Tensor:
@@ -154,13 +144,6 @@ def choice_logits(distribution: Distribution) -> tf.Tensor:
     return logits
 
 
-def is_choice(distribution: Distribution) -> bool:
-    """Return whether a distribution is over one or several discrete actions (`choice_logits`)."""
-    if isinstance(distribution, tfd.Independent):
-        return is_choice(distribution.distribution)
-    return isinstance(distribution, tfd.Categorical | tfd.Bernoulli)
-
-
 def is_categorical(distribution: Distribution) -> bool:
     """Return whether a distribution is over one discrete action."""
     return isinstance(distribution, tfd.Categorical)
@@ -189,11 +172,7 @@ def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
         if isinstance(value, Distribution):
             chosen[name] = rows(value, index)
         elif isinstance(value, tf.linalg.LinearOperator):
-            raise UserError(
-                f"The policy's distribution {type(distribution).__name__} has a LinearOperator, of "
-                "which minibatches cannot be taken; return MultivariateNormalTriL, or another that "
-                "is made of tensors."
-            )
+            raise UserError("Minibatches need MultivariateNormalTriL instead of a LinearOperator.")
         elif tf.is_tensor(value):
             rank = distribution.batch_shape.rank + properties.event_ndims
             one_for_each_row = value.shape.rank == rank and value.shape[0] != 1

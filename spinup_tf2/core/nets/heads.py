@@ -54,8 +54,6 @@ class Head(keras.Model):
 class GaussianPolicy(Head):
     """Gaussian policy with diagonal covariance and state-independent standard deviation.
 
-    Calling it raises UserError if `net` does not have `act_dim` outputs.
-
     Args:
         net: A model from observations to the mean `[batch, act_dim]`.
         act_dim: Number of dimensions of the actions.
@@ -71,11 +69,6 @@ class GaussianPolicy(Head):
         )
 
     def head(self, output: tf.Tensor) -> Distribution:
-        if output.shape[-1] != (act_dim := self.log_std.shape[0]):  # one would be broadcast
-            raise UserError(
-                f"pi gives {output.shape[-1]} means for each observation, and needs {act_dim}: "
-                f"give the last layer of its network {act_dim} units."
-            )
         return gaussian(output, tf.exp(self.log_std))
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -185,9 +178,8 @@ def value_beside(pi: keras.Model) -> ValueFunction:
         return ValueFunction(RecurrentNet(net.trunk, 1))
     if not (isinstance(net, keras.Sequential) and isinstance(net.layers[-1], keras.layers.Dense)):
         raise UserError(
-            f"A value function shall share the layers of the policy {type(pi).__name__}, all but "
-            "the last; it must be a GaussianPolicy or CategoricalPolicy on a keras.Sequential "
-            "that ends in a Dense layer."
+            f"The policy {type(pi).__name__} has no layers to share with a value function: it is "
+            "no head on a keras.Sequential that ends in a Dense layer."
         )
     *features, to_policy = net.layers
     to_value = keras.layers.Dense(1)

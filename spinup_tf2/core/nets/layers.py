@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from gymnasium import spaces
 
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.core.workers.randomness import GLOBAL_GENERATORS
@@ -27,13 +26,11 @@ Activation = str | Callable[[tf.Tensor], tf.Tensor] | None  # None is linear
 def compiled(
     function: Callable, autograph: bool = False, **options: Any
 ) -> tf.types.experimental.PolymorphicFunction:
-    """Compile a function of a run with `tf.function`, by default without AutoGraph.
+    """Compile a function of a run with `tf.function`, by default without AutoGraph, which is slow.
 
-    AutoGraph rewrites Python's `if` and `while` for tensors, in everything that is called. That
-    takes seconds at the start of a run, and hardly anything here needs it (GradientSteps does).
+    Only a function with an `if` or a `while` over tensors needs it.
     """
-    # TensorFlow warns of functions that are compiled again and again, which it identifies by their
-    # code; several runs in one program would trigger it. A partial has no code of its own.
+    # TensorFlow warns of code that is compiled again in each run. A partial has no code of its own.
     return tf.function(partial(function), autograph=autograph, **options)
 
 
@@ -176,7 +173,8 @@ def cnn(
         background: Gray value, between 0 and 1, that is subtracted from the scaled pixels.
 
     Raises:
-        UserError: The input is not an image, or the images are too small for the convolutions.
+        UserError: The input is not an image.
+        ValueError: The images are too small for the convolutions.
     """
     if len(input_shape) != 3:
         raise UserError(
@@ -184,17 +182,10 @@ def cnn(
             f"the shape {(*input_shape,)}. Use MLPActorCritic, or MLPQActorCritic."
         )
     function = _keras_activation(activation)
-    height, width = input_shape[1:] if channels_first(input_shape) else input_shape[:2]
     if conv == "impala":
         convolutions = impala(function)
     else:
         layers, padding = LAYERS_OF[conv] if isinstance(conv, str) else (conv, "same")
-        if padding == "valid" and min(height, width) < (smallest := smallest_image(layers)):
-            raise UserError(
-                f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
-                f"which need {smallest} x {smallest}. Use the convolutions 'small', a list of "
-                "(filters, kernel size, stride), or a wrapper that enlarges the images."
-            )
         convolutions = [
             keras.layers.Conv2D(*each, padding, "channels_last", activation=function)
             for each in layers
@@ -211,37 +202,6 @@ def cnn(
     )
 
 
-def vector_size(observation_space: spaces.Box, user: type) -> int:
-    """Return the length of the observation vector.
-
-    Args:
-        observation_space: Space of the observations as the networks see them.
-        user: The class whose networks take vectors, for the message.
-
-    Raises:
-        UserError: Observations are images.
-    """
-    if len(observation_space.shape) != 1:
-        raise UserError(
-            f"{user.__name__} is for vectors, and observations have the shape "
-            f"{observation_space.shape}. For images there are CNNActorCritic and CNNQActorCritic; "
-            "a subclass names its own as for_images, which it does not inherit."
-        )
-    return observation_space.shape[0]
-
-
-def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
-    """Return the smallest height and width of which convolutions without padding leave one pixel.
-
-    Args:
-        layers: (filters, kernel size, stride) of each layer.
-    """
-    size = 1
-    for _, kernel_size, stride in reversed(layers):
-        size = (size - 1) * stride + kernel_size
-    return size
-
-
 def count_variables(model: Any) -> int:
     """Return the number of trainable parameters of a Keras model or an actor-critic."""
     return sum(int(tf.size(variable)) for variable in model.trainable_variables)
@@ -252,12 +212,8 @@ def count_variables(model: Any) -> int:
 
 @contextmanager
 def initial_weights_from(seed: int) -> Iterator[None]:
-    """Context manager in which networks get their initial weights: the same for the same seed.
-
-    Keras draws them from the global generators of the process, so training runs in several threads
-    wait for one another here. Only environments that draw from these generators could disturb them.
-    """
-    with GLOBAL_GENERATORS:
+    """Context manager in which networks get their initial weights: the same for the same seed."""
+    with GLOBAL_GENERATORS:  # of the process: runs in other threads wait
         keras.utils.set_random_seed(int(seed))
         yield
 
@@ -267,13 +223,9 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
 
     Args:
         ac: The actor-critic, built.
-        made_by: The function or class that created it. Unless it is a class with `takes_init`, the
-            weights are kept if `init` is None.
-        init: The algorithms' argument of this name.
-        default: The initialization to use if `init` is None.
-
-    Raises:
-        UserError: A network has no layers that can be initialized.
+        made_by: The function or class that created it.
+        init: The initialization; None: `default`, or unless `made_by` has `takes_init`, none.
+        default: The algorithm's own initialization.
     """
     if init is None and not getattr(made_by, "takes_init", False):
         return
@@ -282,10 +234,7 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
     for network in ac.networks:
         layers = _layers_with_kernels(network)
         if not layers:
-            raise UserError(
-                f"init is {init!r}, but no Dense or Conv2D layer was found in {network.name}; "
-                "they are looked for in Keras models and the models that these consist of."
-            )
+            raise UserError(f"init is {init!r}; {network.name} has no Dense and no Conv2D layer.")
         output_gain = 0.01 if network is ac.pi else 1.0
         for layer in layers:
             if id(layer) not in done:
@@ -296,14 +245,9 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
 def initialize(layer: keras.layers.Layer, init: str, gain: float) -> None:
     """Initialize the kernel and the bias of a Dense or Conv2D layer.
 
-    ============  ===============================================================================
-    'glorot'      kernels uniform within sqrt(6 / (fan_in + fan_out)), biases 0: TensorFlow's own
-                  (Glorot and Bengio 2010)
-    'torch'       kernels and biases uniform within 1 / sqrt(fan_in): PyTorch's own
-    'orthogonal'  kernels with W^T W = gain^2 I, biases 0 (Saxe et al. 2014)
-    ============  ===============================================================================
-
-    Like all initializers, these are seeded by keras.utils.set_random_seed.
+    'glorot': kernels uniform within sqrt(6 / (fan_in + fan_out)), biases 0 (Glorot and Bengio
+    2010). 'torch': kernels and biases uniform within 1 / sqrt(fan_in). 'orthogonal': kernels with
+    W^T W = gain^2 I, biases 0 (Saxe et al. 2014).
     """
     *window, inputs, _outputs = layer.kernel.shape
     fan_in = inputs * window[0] * window[1] if window else inputs

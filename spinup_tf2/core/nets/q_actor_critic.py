@@ -23,7 +23,7 @@ from spinup_tf2.core.nets.heads import (
     SquashedGaussianPolicy,
     policy_for,
 )
-from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp, tanh, vector_size
+from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp, tanh
 from spinup_tf2.envs.spaces import bounded_or_discrete_action_spec
 
 
@@ -173,7 +173,7 @@ class MLPQActorCritic(QActorCritic):
     ):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
         check_network_arguments(layers)
-        obs_dim = vector_size(observation_space, type(self))
+        (obs_dim,) = observation_space.shape  # vectors; CNNQActorCritic is for images
         pi = _policy_for(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
         qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
         pi = pi or GreedyPolicy(qs[0].net)

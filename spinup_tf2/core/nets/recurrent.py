@@ -11,10 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.layers import Activation, mlp
-from spinup_tf2.errors import UserError
 
 
 class Sequences(NamedTuple):
@@ -49,26 +47,24 @@ class Cell(keras.layers.Layer):
     Attributes:
         gates: Number of vectors that a step computes.
         parts: Number of vectors in the state. The first one is also the output.
+        biases: (2,) if the state has a bias of its own.
     """
 
     gates: ClassVar[int]
     parts: ClassVar[int]
+    biases: ClassVar[tuple] = ()
 
     def __init__(self, inputs: int, units: int):
         super().__init__()
         self.units = units
-        kernel, recurrent, bias = self.shapes(inputs, units)
-        self.kernel = self.add_weight(name="kernel", shape=kernel, initializer="glorot_uniform")
-        self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel", shape=recurrent, initializer="orthogonal"
-        )
-        self.bias = self.add_weight(name="bias", shape=bias, initializer="zeros")
+        width = self.gates * units
+        self.kernel = self._weight("kernel", (inputs, width), "glorot_uniform")
+        self.recurrent_kernel = self._weight("recurrent_kernel", (units, width), "orthogonal")
+        self.bias = self._weight("bias", (*self.biases, width), "zeros")
         self.built = True
 
-    @classmethod
-    def shapes(cls, inputs: int, units: int) -> list[tuple]:
-        """Return the shapes of kernel, recurrent kernel and bias."""
-        return [(inputs, cls.gates * units), (units, cls.gates * units), (cls.gates * units,)]
+    def _weight(self, name, shape, initializer):
+        return self.add_weight(name=name, shape=shape, initializer=initializer)
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
         """Return the contribution of inputs `[m, inputs]` to the gates, `[m, gates * units]`."""
@@ -103,12 +99,7 @@ class LSTM(Cell):
 class GRU(Cell):
     """Gated recurrent unit (Cho et al. 2014); as in Keras, it resets after the matrix product."""
 
-    gates, parts = 3, 1
-
-    @classmethod
-    def shapes(cls, inputs: int, units: int) -> list[tuple]:
-        kernel, recurrent, bias = super().shapes(inputs, units)
-        return [kernel, recurrent, (2, *bias)]  # one bias for the input, one for the state
+    gates, parts, biases = 3, 1, (2,)
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
         return tf.matmul(x, self.kernel) + self.bias[0]
@@ -208,17 +199,6 @@ def recurrent_mlp(
     return RecurrentNet(Trunk(body, features, memory, memory_size), outputs)
 
 
-def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict[str, Any]:
-    """Return the arguments with which a memory can be rebuilt; an empty dict without one.
-
-    Raises:
-        UserError: An argument cannot be used, even if there is no memory.
-    """
-    known = dict(memory=memory, memory_size=memory_size)
-    check_network_arguments(known | dict(seq_len=seq_len))
-    return known if memory else {}
-
-
 class Memory:
     """The recurrent memory of a policy and a value function, with a state for each environment.
 
@@ -270,24 +250,9 @@ class Memory:
     def _head(self, model, outputs):
         return model.head(model.net.to_output(outputs[:, 0]))
 
-    def state_for(self, state: np.ndarray | None, n: int, single: bool) -> np.ndarray:
-        """Return a user's state as `[n, size]`; for None, the initial states of episodes.
+    def state_for(self, state: np.ndarray | None, n: int) -> np.ndarray:
+        """Return a user's state, `[n, size]`, or of one environment `[size]`, as `[n, size]`.
 
-        Args:
-            state: `[n, size]`, `[size]` if `single`, or None.
-            n: Number of observations.
-            single: Whether there is a single observation, without a batch dimension.
-
-        Raises:
-            UserError: The state does not have this shape.
+        For None, return the initial states of episodes.
         """
-        if state is None:
-            return self.begin(n)
-        state = np.asarray(state, np.float32)
-        shape = (self.size,) if single else (n, self.size)
-        if state.shape != shape:
-            raise UserError(
-                f"state has shape {state.shape}, and the memory for these observations is {shape}; "
-                "give what the step before has returned, or None where an episode begins."
-            )
-        return state[None] if single else state
+        return self.begin(n) if state is None else np.float32(state).reshape(n, self.size)

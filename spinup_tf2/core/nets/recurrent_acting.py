@@ -11,18 +11,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from spinup_tf2.core.nets.acting import (
-    Actor,
-    Critic,
-    dense_layers,
-    has_numpy_head,
-    is_dense_stack,
-    through,
-)
-from spinup_tf2.core.nets.actor_critic import BaseActorCritic
+from spinup_tf2.core.nets.acting import mirror_of, numpy_layers
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.layers import compiled
-from spinup_tf2.core.nets.recurrent import LSTM, Memory, RecurrentNet, Sequences
+from spinup_tf2.core.nets.recurrent import LSTM, Memory, Sequences
 from spinup_tf2.core.vector_env import VectorEnv
 
 
@@ -56,6 +48,14 @@ class RecurrentActor:
         state = np.where(first[:, None], np.float32(0), before)
         act, val, self.state = self.step(obs, noise, state)
         return act, dict(val=val, first=first, state=before)
+
+    def critic(self) -> "RecurrentCritic":
+        """Return the critic of the same actor-critic."""
+        return RecurrentCritic(self)
+
+    def batch(self, rows: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Cut rows `[T, n, ...]` into segments to learn from; see `segments`."""
+        return segments(rows, self.step.memory.segment_length(len(rows["first"])))
 
     def restart(self) -> None:
         """Clear the state, because all environments begin new episodes."""
@@ -110,16 +110,6 @@ def segments(rows: Mapping[str, np.ndarray], length: int) -> dict[str, Any]:
     return batch | dict(obs=Sequences(batch["obs"], batch.pop("first"), states))
 
 
-def actor_for(ac: BaseActorCritic, envs: VectorEnv) -> Actor | RecurrentActor:
-    """Return what acts in `envs`, fast: an Actor, or with a memory a RecurrentActor."""
-    return Actor(ac) if ac.memory is None else RecurrentActor(ac, envs)
-
-
-def critic_for(ac: Any, actor: Actor | RecurrentActor) -> Critic | RecurrentCritic:
-    """Return the critic of an actor-critic that acts by `actor`."""
-    return RecurrentCritic(actor) if isinstance(actor, RecurrentActor) else Critic(ac.v)
-
-
 class RecurrentStep:
     """`step(obs, noise, state)` returns actions, values and next states, as NumPy arrays.
 
@@ -132,8 +122,8 @@ class RecurrentStep:
     def __init__(self, memory: Memory):
         self.memory, self.size = memory, memory.size
         models = (memory.pi, memory.v)
-        mirrors = not memory.shared and all(map(RecurrentMirror.can_mirror, models))
-        self.mirrors = [RecurrentMirror(model) for model in models] if mirrors else None
+        mirrors = [None if memory.shared else mirror_of(each, RecurrentMirror) for each in models]
+        self.mirrors = mirrors if all(mirrors) else None
 
         def act(obs, noise, state):
             pi, val, next_state = memory.step(obs, state)
@@ -177,17 +167,9 @@ class RecurrentMirror:
         self.model, self.trunk = model, model.net.trunk
         self.refresh()
 
-    @staticmethod
-    def can_mirror(model: keras.Model) -> bool:
-        """Return whether a model is a head on a `RecurrentNet` of Dense layers."""
-        if not has_numpy_head(model) or type(model.net) is not RecurrentNet:
-            return False
-        body = model.net.trunk.body
-        return body is None or is_dense_stack(body)
-
     def refresh(self) -> None:
         cell, last = self.trunk.cell, self.model.net.to_output
-        self.body = [] if self.trunk.body is None else dense_layers(self.trunk.body)
+        self.layers = [] if self.trunk.body is None else numpy_layers(self.trunk.body)
         weights = cell.kernel, cell.recurrent_kernel, cell.bias, last.kernel, last.bias
         self.kernel, self.recurrent_kernel, self.bias, self.output_kernel, self.output_bias = (
             each.numpy() for each in weights
@@ -198,8 +180,10 @@ class RecurrentMirror:
         self, x: np.ndarray, state: np.ndarray, *noise: np.ndarray
     ) -> tuple[Any, np.ndarray]:
         """Return the head's output for the observations, and the trunk's next state."""
+        for layer in self.layers:
+            x = layer(x)
         step = self._lstm if type(self.trunk.cell) is LSTM else self._gru
-        remembered = step(through(self.body, x) @ self.kernel, state[:, self.trunk.place])
+        remembered = step(x @ self.kernel, state[:, self.trunk.place])
         output = remembered[:, : self.trunk.cell.units] @ self.output_kernel
         output += self.output_bias
         return self.numpy_head(output, *noise), remembered

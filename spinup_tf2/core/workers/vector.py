@@ -1,12 +1,14 @@
 """Vector environments: stepped one after the other, by threads, or in processes of their own."""
 
 import multiprocessing.util
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for_threads
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -15,9 +17,11 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
-from spinup_tf2.core.workers.episodes import RecordedEpisodes
+from spinup_tf2.core.workers.episodes import RecordedEpisodes, recorder_of
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.envs.envpool.sharing import share
+from spinup_tf2.envs.protocol import CheckedEnv
+from spinup_tf2.envs.spaces import flatten_observations
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.launch import start_fork_server
 from spinup_tf2.parallel.launched import threads_per_rank
@@ -30,15 +34,23 @@ _SETTINGS: dict[str, Any] = dict(autoreset_mode=AutoresetMode.SAME_STEP, copy=Fa
 
 
 def make_groups(
-    makers: Sequence[Callable[[], gym.Env]], labels: Sequence[str], vectorization: str
+    env_fn: Callable[[], gym.Env],
+    prototype: gym.Env,
+    labels: Sequence[str],
+    seeds: Sequence[int],
+    max_ep_len: int,
+    vectorization: str,
+    env_retries: int,
 ) -> "list[tuple[SerialVectorEnv | ThreadsVectorEnv | ProcessVectorEnv, slice]]":
     """Return groups of environments that are stepped independently, and which these are.
 
     There is a single one, or for threads two halves.
 
     Args:
-        makers: Functions that create one environment each.
+        env_fn, max_ep_len, env_retries: See VectorEnv.
+        prototype: An environment that is none of these.
         labels: Names of the environments in messages.
+        seeds: Their first seeds.
         vectorization: 'sync' steps one after the other in this process. 'async' gives each a
             process of its own (the fork server's: scripts need `if __name__ == "__main__":`), which
             pays off when a step takes longer than about 0.1 ms. 'threads' shares them among as many
@@ -46,6 +58,11 @@ def make_groups(
             while they work, such as emulators and simulators written in C or C++; they form two
             groups, so that one works while the policy acts for the other.
     """
+    make = partial(_make_env, env_fn, max_ep_len, (os.getpid(), id(prototype.unwrapped)))
+    makers = [
+        partial(SupervisedEnv, make, label, env_retries, os.getpid(), seed)
+        for label, seed in zip(labels, seeds, strict=True)
+    ]
     every = slice(0, len(makers))
     if vectorization == "async":
         return [(ProcessVectorEnv(makers, labels), every)]
@@ -55,6 +72,18 @@ def make_groups(
     pool = ThreadPoolExecutor(min(threads_per_rank(), len(makers)), "environments")
     halves = slice(0, half), slice(half, len(makers))
     return [(ThreadsVectorEnv(makers[each], pool), each) for each in halves if makers[each]]
+
+
+def _make_env(env_fn, max_ep_len, prototype):
+    """Create one environment; `prototype` is the process id and the `id` of the prototype."""
+    checked = CheckedEnv(env_fn(), max_ep_len)
+    if (os.getpid(), id(checked.unwrapped)) == prototype:
+        raise UserError(
+            "env_fn returned the same environment twice. Each call must make a new one, such as "
+            "lambda: gymnasium.make('CartPole-v1'): training and tests step them independently."
+        )
+    env = flatten_observations(checked)
+    return env if recorder_of(env) is None else RecordedEpisodes(env)
 
 
 class SerialVectorEnv(SyncVectorEnv):
@@ -193,11 +222,10 @@ class ProcessVectorEnv(AsyncVectorEnv):
         self._seeds: list[int | None] = []  # of the last reset
         self._patience = CLOSING_PATIENCE
         self.processes = []
-        if multiprocessing.current_process().daemon:
+        if multiprocessing.current_process().daemon:  # Python's error is lost while it cleans up
             raise UserError(
-                "vectorization is 'async', but this process is daemonic, such as one of a "
-                "multiprocessing.Pool, and may start no others; use vectorization='threads', or a "
-                "concurrent.futures.ProcessPoolExecutor."
+                "vectorization is 'async', but this process is daemonic, as those of a "
+                "multiprocessing.Pool are, and may start no others; use vectorization='threads'."
             )
         try:
             start_fork_server(preload=["spinup_tf2.core.vector_env"])
@@ -249,16 +277,9 @@ class ProcessVectorEnv(AsyncVectorEnv):
             for label, code, seed in zip(self._labels, codes, told, strict=False)
             if code is not None
         ]
-        deaths = deaths or ["a process that holds an environment does not answer any more"]
-        text = (
-            f"{'; '.join(deaths)}, after {self._steps} steps. A process that dies is not started "
-            "again; env_retries is for environments that raise an exception."
-        )
+        text = f"{'; '.join(deaths) or 'a process does not answer'}, after {self._steps} steps."
         if self._steps == 0 and 1 in codes:
-            text += (
-                " If a script has started it: it must do so under if __name__ == '__main__', since "
-                "each of these processes imports the script."
-            )
+            text += " A script must start it under if __name__ == '__main__'."
         return text
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
@@ -279,12 +300,8 @@ class ProcessVectorEnv(AsyncVectorEnv):
 def _cause_of_death(code):
     if code >= 0:
         return f"ended with status {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    hint = " (perhaps by the system, because memory ran out)" if name == "SIGKILL" else ""
-    return f"was killed by {name}{hint}"
+    hint = " (perhaps by the system, because memory ran out)" if code == -signal.SIGKILL else ""
+    return f"was killed by {signal.Signals(-code).name}{hint}"
 
 
 def _kill(processes):

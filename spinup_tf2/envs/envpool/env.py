@@ -64,8 +64,6 @@ class EnvPoolEnv(gym.Env):
             spec = envpool.make_spec(task_id, **self._options)
         self.observation_space = spec.gymnasium_observation_space
         self.action_space = spec.gymnasium_action_space
-        if not isinstance(self.action_space, gym.spaces.Box | gym.spaces.Discrete):
-            raise UserError(f"{task_id} of EnvPool takes several actions at once, or has players.")
         self._pool: Any = None  # made by `reset`
         self._offer: tuple[int, Any] | None = None
 
@@ -134,13 +132,10 @@ class EnvPoolEnv(gym.Env):
         try:
             yield
         except ImportError as error:
-            message = f"{self._task_id} of EnvPool cannot be loaded ({one_line(error)})."
-            if "Qt" in str(error):
-                message += (
-                    " On Linux EnvPool does not bring Qt 5 along; install it with: apt-get install "
-                    "libqt5gui5 (Debian, Ubuntu) or dnf install qt5-qtbase (Fedora)."
-                )
-            raise UserError(message) from error
+            raise UserError(
+                f"{self._task_id} of EnvPool cannot be loaded ({one_line(error)}). If Qt is "
+                "missing: apt-get install libqt5gui5, or dnf install qt5-qtbase."
+            ) from error
         except (AssertionError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(
                 f"EnvPool cannot make {self._task_id} with {self._options}: {one_line(error)}"
@@ -165,19 +160,14 @@ def _import_envpool():
 
 
 def _check_option(name, value, known):
-    if name not in known or name in _OWN:
-        names = sorted(each for each in {*known} - {*_OWN} if _is_plain(known[each]))
+    if name not in known or name in _OWN or not _is_plain(value):
         raise UserError(
-            f"EnvPool's environment has no option {name!r} here. Its options: {', '.join(names)}."
-        )
-    if not _is_plain(value):
-        raise UserError(
-            f"EnvPool's option {name} is {value!r}; only numbers, True, False and lists of numbers "
-            "are passed on, because texts may name files and programs."
+            f"EnvPool's option {name}={value!r} is not passed on: its name has to be one of "
+            f"{', '.join(sorted({*known} - {*_OWN}))}, and its value a number, True, False or a "
+            "list of numbers, because texts may name files and programs."
         )
 
 
 def _is_plain(value):
-    if isinstance(value, list | tuple):
-        return all(isinstance(each, bool | int | float) for each in value)
-    return isinstance(value, bool | int | float)
+    values = value if isinstance(value, list | tuple) else [value]
+    return all(isinstance(each, bool | int | float) for each in values)

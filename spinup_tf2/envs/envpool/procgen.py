@@ -2,33 +2,11 @@
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
-from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check, one_of
+from spinup_tf2.arguments.rules import Rule, check
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
-from spinup_tf2.errors import UserError
-
-# For each game, its distribution modes besides easy and hard.
-GAMES = {
-    "bigfish": (),
-    "bossfight": (),
-    "caveflyer": ("memory", "exploration"),
-    "chaser": ("extreme",),
-    "climber": ("exploration",),
-    "coinrun": ("exploration",),
-    "dodgeball": ("extreme", "memory"),
-    "fruitbot": (),
-    "heist": ("memory", "exploration"),
-    "jumper": ("memory", "exploration"),
-    "leaper": ("extreme", "exploration"),
-    "maze": ("memory", "exploration"),
-    "miner": ("memory",),
-    "ninja": ("exploration",),
-    "plunder": (),
-    "starpilot": ("extreme",),
-}
-
-_PREFIX = "procgen/"
 
 # What each action presses: nine positions of the joystick, then buttons, which most games ignore.
 _BUTTONS = (
@@ -36,22 +14,15 @@ _BUTTONS = (
     *("D", "A", "W", "S", "Q", "E"),
 )
 
-_LEVEL = (lambda v: type(v) is int and 0 <= v < 2**31, "a whole number from 0 to 2^31")
+_LEVEL = Rule(lambda v: type(v) is int and 0 <= v < 2**31, "a whole number from 0 to 2^31")
 
 _ZOOM = 8  # enlarges rendered frames: videos of 64 x 64 pixels would be too small to watch
 
 
 def is_procgen(env_id: str) -> bool:
     """Return whether an id, with or without the prefix `spinup_tf2:`, is a game of procgen."""
-    return env_id.removeprefix("spinup_tf2:") in {_PREFIX + game for game in GAMES}
-
-
-def no_such_game(env_id: str) -> str | None:
-    """Return a message about an id `procgen/...` that is not a game; None for any other id."""
-    if not env_id.startswith(_PREFIX):
-        return None
-    name = env_id.removeprefix(_PREFIX)
-    return f"procgen has no game {name!r}. Its games are {', '.join(GAMES)}."
+    name = env_id.removeprefix("spinup_tf2:")
+    return name.startswith("procgen/") and name in gym.registry
 
 
 class ProcgenEnv(EnvPoolEnv):
@@ -89,11 +60,7 @@ class ProcgenEnv(EnvPoolEnv):
         render_mode: str | None = None,
         **options: Any,
     ):
-        if game not in GAMES:
-            raise UserError(no_such_game(f"{_PREFIX}{game}"))
         check(_LEVEL, num_levels=num_levels, start_level=start_level)
-        check(one_of("easy", "hard", *GAMES[game]), distribution_mode=distribution_mode)
-        check(POSITIVE_INTEGER, frameskip=frameskip)
         self.frameskip = frameskip
         # A recorder sees one frame per step.
         fps = max(round(self.metadata["render_fps"] / frameskip), 1)

@@ -5,6 +5,6 @@
 The game and its emulator come with the `mario` extra; without them this package can be imported.
 """
 
-from spinup_tf2.envs.mario.making import create_train_env, is_mario, make_mario, preprocess
+from spinup_tf2.envs.mario.wrappers import create_train_env, is_mario, make_mario, preprocess
 
 __all__ = ["create_train_env", "is_mario", "make_mario", "preprocess"]

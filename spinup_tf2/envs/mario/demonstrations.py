@@ -12,17 +12,15 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from spinup_tf2.envs.mario.emulator import Core, NesPy
+from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import atomic_output
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-FILE = Path(__file__).with_name("demonstrations.toml")
 FRAMES = 4
 
 # Buttons that are held for each letter; r and j are the actions of "run".
@@ -37,21 +35,11 @@ BUTTONS_OF = {
 }
 HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
 
-_HEAD = """\
-# Found by: python -m spinup_tf2.envs.mario.search --stage S --output FILE
-# What the letters mean is said in demonstrations.py.
-"""
-
 
 @cache
 def demonstrated() -> dict[str, str]:
     """Return the demonstrations by the names of their levels, such as "1-1"; a letter per step."""
-    return read(FILE)
-
-
-def read(path: Path) -> dict[str, str]:
-    """Read the demonstrations in a file; an empty dict if there is no such file."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = Path(__file__).with_name("demonstrations.toml").read_text(encoding="utf-8")
     return {stage: written_out(plan) for stage, plan in tomllib.loads(text).items()}
 
 
@@ -77,18 +65,10 @@ def shortened(plan: str) -> str:
     return "".join(f"{number if number > 1 else ''}{letter}" for letter, number in runs)
 
 
-def keep(stage: str, plan: str, path: Path = FILE) -> None:
-    """Write a demonstration into a file, replacing the previous one of the level."""
-    table = read(path) | {stage: plan}
-    lines = [f'"{name}" = "{shortened(table[name])}"\n' for name in sorted(table)]
-    with atomic_output(path) as unfinished:
-        Path(unfinished).write_text(_HEAD + "".join(lines), encoding="utf-8")
-
-
 # ---------------------------------------------------------------------------- playing
 
 
-def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) -> Game:
+def at_start(level: tuple[int, int], make_core: Callable[[], NesPy], noops: int) -> Game:
     """Return a new game at the start of a level, after `noops` frames without a button pressed."""
     game = Game(make_core(), level)
     game.reset()
@@ -110,7 +90,7 @@ def play_step(game: Game, letter: str) -> tuple[bool, dict]:
 
 
 def reaches_flag(
-    level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy, noops: int = 0
+    level: tuple[int, int], plan: str, make_core: Callable[[], NesPy] = NesPy, noops: int = 0
 ) -> bool:
     """Return whether a plan clears a level with exactly its last step, on a new console."""
     game = at_start(level, make_core, noops)

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -30,36 +29,18 @@ ROMS = ("vanilla", "downsample", "pixel", "rectangle")
 _RAM_SIZE = 0x800
 
 
-class Core(Protocol):
-    """An emulator that runs the game."""
-
-    ram: memoryview  # view of the console's 2,048 bytes of memory, which can be written as well
-    screen: np.ndarray  # view of the screen, uint8 [HEIGHT, WIDTH, 4]: blue, green, red, unused
-
-    def reset(self) -> None:
-        """Press the reset button of the console."""
-
-    def frame(self, buttons: int) -> None:
-        """Run one frame (1/60 s) with these buttons held, one bit for each."""
-
-    def backup(self) -> None:
-        """Save the state of the console, replacing the previously saved one."""
-
-    def restore(self) -> None:
-        """Return to the saved state."""
-
-    def close(self) -> None:
-        """Free the emulator, which must not be used afterwards."""
-
-
 class NesPy:
-    """The emulator of nes-py 8; a Core.
+    """The emulator of nes-py 8, running the game.
 
     Args:
         rom: Version of the game, one of ROMS.
 
     Raises:
         UserError: nes-py or gym-super-mario-bros is missing.
+
+    Attributes:
+        ram: View of the console's 2,048 bytes of memory, which can be written as well.
+        screen: View of the screen, uint8 `[HEIGHT, WIDTH, 4]`: blue, green, red, unused.
     """
 
     def __init__(self, rom: str = "vanilla"):
@@ -80,22 +61,27 @@ class NesPy:
         return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
 
     def reset(self) -> None:
+        """Press the reset button of the console."""
         self._library.Reset(self._console)
 
     def frame(self, buttons: int) -> None:
+        """Run one frame (1/60 s) with these buttons held, one bit for each."""
         self._pads[1] = buttons
         self._step()
 
     def backup(self) -> None:
+        """Save the state of the console, replacing the previously saved one."""
         # The library leaves out the pads, which matter if the frame ended while they were read.
         self._library.Backup(self._console)
         self._pads_of_backup = bytes(self._pads)
 
     def restore(self) -> None:
+        """Return to the saved state."""
         self._library.Restore(self._console)
         self._pads[:] = self._pads_of_backup
 
     def close(self) -> None:
+        """Free the emulator, which must not be used afterwards."""
         if self._console is not None:
             # These would point to freed memory.
             self.ram = self._pads = self.screen = self._step = None
@@ -110,10 +96,7 @@ def rom_path(rom: str) -> Path:
     ending = "" if rom == "vanilla" else f"-{rom}"
     path = _package("gym_super_mario_bros") / "_roms" / f"super-mario-bros{ending}.nes"
     if not path.is_file():
-        raise UserError(
-            f"gym-super-mario-bros has no game {path.name} (releases from 9 on bring only "
-            f"the first of {', '.join(ROMS)}, elsewhere); install the right one with: {INSTALL}"
-        )
+        raise UserError(f"gym-super-mario-bros has no game {path.name}; install it with: {INSTALL}")
     return path
 
 
@@ -153,17 +136,8 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
 def _library() -> ctypes.CDLL:
     [*paths] = _package("nes_py").glob("lib_nes_env*")
     if len(paths) != 1:
-        raise UserError(
-            "Super Mario Bros needs the compiled emulator of nes-py 8, which the nes-py that is "
-            f"installed does not have; install the right one with: {INSTALL}"
-        )
-    try:
-        library = ctypes.CDLL(os.fspath(paths[0]))
-    except OSError as error:
-        raise UserError(
-            f"The compiled emulator of nes-py cannot be loaded ({error}); rebuild it with: "
-            "pip install --force-reinstall --no-cache-dir --no-deps 'nes-py<9'"
-        ) from error
+        raise is_missing("nes-py 8")
+    library = ctypes.CDLL(os.fspath(paths[0]))
     for name, (result, arguments) in _FUNCTIONS.items():
         function: Callable = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -13,7 +13,6 @@ from spinup_tf2.envs.mario.emulator import (
     FRAMES_PER_SECOND,
     HEIGHT,
     WIDTH,
-    Core,
     NesPy,
     check_packages,
     is_missing,
@@ -41,6 +40,8 @@ LEVELS = {f"{w}-{s}": (w, s) for w in range(1, WORLDS + 1) for s in range(1, STA
 ALL_STAGES = tuple(LEVELS)
 
 _KEYS = {"right": "d", "left": "a", "down": "s", "up": "w", "A": "o", "B": "p"}
+
+ZOOM = 3  # of the window
 
 _OBS = {
     "rgb": ((HEIGHT, WIDTH, 3), cv2.COLOR_BGRA2RGB),
@@ -87,13 +88,9 @@ class MarioEnv(gym.Env, EzPickle):
         actions: str | Sequence[Sequence[str]] = "simple",
         obs_type: str = "rgb",
         render_mode: str | None = None,
-        make_core: Callable[[str], Core] = NesPy,
+        make_core: Callable[[str], NesPy] = NesPy,
     ):
         EzPickle.__init__(self, stages, rom, actions, obs_type, render_mode, make_core)
-        if obs_type not in _OBS:
-            raise UserError(f"obs_type is {obs_type!r}; it must be one of {', '.join(_OBS)}.")
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise UserError(f"render_mode is {render_mode!r}; it must be human, rgb_array or None.")
         if make_core is NesPy:
             check_packages(rom)  # rather than when the first episode begins
         self._levels = _levels(stages)
@@ -114,14 +111,9 @@ class MarioEnv(gym.Env, EzPickle):
     ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         options = options or {}
-        unknown = [name for name in options if name not in self.reset_options]
-        if unknown:
-            known = ", ".join(self.reset_options)
-            raise UserError(f"reset has the options {known}, not {unknown}.")
-        whole, real = (int, np.integer), (int, float, np.number)
-        noops = _range("noops", options.get("noops", 0), whole, np.inf, "a number of frames")
-        share = options.get("demonstration", 0.0)
-        shares = _range("demonstration", share, real, 1, "a share from 0 to 1")
+        if not {*options} <= {*self.reset_options}:
+            raise UserError(f"reset has the options {', '.join(self.reset_options)}: {options}.")
+        noops, shares = (_range(options.get(name, 0)) for name in ("noops", "demonstration"))
         if "stages" in options:
             self._levels = _levels(options["stages"])
         if options.get("from_backup", False):
@@ -165,8 +157,6 @@ class MarioEnv(gym.Env, EzPickle):
 
     def demonstration(self) -> list[int]:
         """Return the actions, each to be held for four frames, that clear the current level."""
-        if self._game is None:
-            raise UserError("demonstration was called before reset, or after close.")
         return self.actions_of(demonstration(self._stage))
 
     def actions_of(self, plan: str) -> list[int]:
@@ -197,13 +187,8 @@ class MarioEnv(gym.Env, EzPickle):
         return {letter: known[each] for letter, each in buttons.items() if each in known}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
-        if self._game is None:
-            raise UserError("step was called before reset, or after close.")
         if not self.action_space.contains(action):  # a list would take -1 for its last entry
-            raise UserError(
-                f"The action is {action!r}; it must be a whole number from 0 to "
-                f"{len(self._buttons) - 1}, one of get_action_meanings()."
-            )
+            raise UserError(f"The action is {action!r}; it must be in {self.action_space}.")
         reward, terminated, info = self._game.step(self._buttons[action])
         if self.render_mode == "human":
             self.render()
@@ -215,8 +200,6 @@ class MarioEnv(gym.Env, EzPickle):
         The emulator is kept for it: the next `reset` to the start of the level makes another one,
         which takes a third of a second and a megabyte.
         """
-        if self._game is None:
-            raise UserError("backup was called before reset, or after close.")
         self._game.backup()
         if self._game is not self._backup:
             if self._backup is not None:
@@ -229,8 +212,6 @@ class MarioEnv(gym.Env, EzPickle):
         To begin an episode there, call `reset(options={"from_backup": True})`, so that wrappers are
         reset, too.
         """
-        if self._backup is None:
-            raise UserError("There is no moment to go back to; call backup at that moment.")
         self._backup.restore()
         self._game = self._backup
 
@@ -245,8 +226,6 @@ class MarioEnv(gym.Env, EzPickle):
     @property
     def ram(self) -> np.ndarray:
         """A copy of the console's memory, uint8 `[2048]`."""
-        if self._game is None:
-            raise UserError("ram was read before reset, or after close.")
         return np.array(self._game.ram)
 
     def get_action_meanings(self) -> list[str]:
@@ -277,8 +256,6 @@ class MarioEnv(gym.Env, EzPickle):
         if self.render_mode == "rgb_array":
             return picture
         if self._window is None:
-            from spinup_tf2.envs.mario.window import Window
-
             self._window = Window(HEIGHT, WIDTH, FRAMES_PER_SECOND)
         self._window.show(picture)
         return None
@@ -299,12 +276,49 @@ class MarioEnv(gym.Env, EzPickle):
         return info | {"is_success": info["flag_get"]}
 
 
+class Window:
+    """A pygame window for frames of `height` x `width` pixels, at `fps` frames per second.
+
+    Closing the window has the same effect as Ctrl-C.
+    """
+
+    def __init__(self, height: int, width: int, fps: int):
+        try:
+            import pygame
+        except ImportError as error:
+            raise UserError(
+                'A window needs pygame; install it with: pip install "spinup_tf2[video]".'
+            ) from error
+        self._pygame, self._fps = pygame, fps
+        pygame.display.init()  # unlike pygame.init, this does not initialize sound
+        pygame.display.set_caption("Super Mario Bros")
+        self._screen = pygame.display.set_mode((ZOOM * width, ZOOM * height))
+        self._clock = pygame.time.Clock()
+
+    def show(self, picture: np.ndarray) -> None:
+        """Show a frame, uint8 `[height, width, 3]`, and wait until the next one is due.
+
+        Raises:
+            KeyboardInterrupt: The window has been closed.
+        """
+        # Removes all events; otherwise they would fill the queue, and further ones would be lost.
+        if any(event.type == self._pygame.QUIT for event in self._pygame.event.get()):
+            raise KeyboardInterrupt("the window was closed")
+        surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))  # x comes first there
+        self._pygame.transform.scale(surface, self._screen.get_size(), self._screen)
+        self._pygame.display.flip()
+        self._clock.tick(self._fps)
+
+    def close(self) -> None:
+        self._pygame.display.quit()
+
+
 def _levels(stages):
     """Return (world, stage) for each name of a level; a single None stands for the whole game."""
     if stages is None:
         return [None]
     stages = [stages] if isinstance(stages, str) else stages
-    if not isinstance(stages, Sequence) or not stages or any(s not in ALL_STAGES for s in stages):
+    if not stages or any(stage not in LEVELS for stage in stages):
         raise UserError(
             f"stages is {stages!r}; it must be a list of names from '1-1' to '{WORLDS}-{STAGES}', "
             "or None for the whole game."
@@ -316,24 +330,16 @@ def _combinations(actions):
     """Return the buttons of each action, as a tuple of tuples."""
     if isinstance(actions, str) and actions in ACTIONS:
         return ACTIONS[actions]
-    if isinstance(actions, str) or not isinstance(actions, Sequence) or not actions:
+    if isinstance(actions, str):
         raise UserError(
-            f"actions is {actions!r}; it must be one of {', '.join(ACTIONS)}, or a list of "
-            "combinations of buttons, such as [['right'], ['right', 'A']]."
+            f"actions is {actions!r}; it must be one of {', '.join(ACTIONS)}, or a list."
         )
     for pressed in actions:  # a button twice would add up to another one
-        is_list = isinstance(pressed, Sequence) and not isinstance(pressed, str)
-        if not is_list or not {*pressed} <= {*BUTTONS} or len({*pressed}) < len(pressed):
-            raise UserError(
-                f"actions holds {pressed!r}; each is a list, which may be empty, of the buttons "
-                f"{', '.join(BUTTONS)}."
-            )
+        if not {*pressed} <= {*BUTTONS} or len({*pressed}) < len(pressed):
+            raise UserError(f"actions holds {pressed!r}; the buttons are {', '.join(BUTTONS)}.")
     return tuple(tuple(pressed) for pressed in actions)
 
 
-def _range(name, value, types, limit, expected):
-    """Return (low, high) for an option, which is one of these types, from 0 to a limit, or two."""
-    low, high = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
-    if not all(isinstance(x, types) for x in (low, high)) or not 0 <= low <= high <= limit:
-        raise UserError(f"{name} is {value!r}; it must be {expected}, or two of them.")
-    return low, high
+def _range(value):
+    """Return (low, high) for an option that is a number or two."""
+    return value if isinstance(value, tuple | list) else (value, value)

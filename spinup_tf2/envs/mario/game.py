@@ -5,7 +5,7 @@ Values, rewards and skipped scenes are the same as in gym-super-mario-bros 7.4, 
 that results are comparable.
 """
 
-from spinup_tf2.envs.mario.emulator import Core
+from spinup_tf2.envs.mario.emulator import NesPy
 
 BUTTONS = {
     name: 1 << bit
@@ -56,7 +56,7 @@ class Game:
             with three lives.
     """
 
-    def __init__(self, core: Core, level: tuple[int, int] | None = None):
+    def __init__(self, core: NesPy, level: tuple[int, int] | None = None):
         self.core = core
         self.ram = core.ram
         self.level = level

@@ -9,7 +9,7 @@ gets any further, other buttons are tried as well, and the plan loses its last p
 
 Mario mostly runs, or runs and jumps, for random times. The game is deterministic, so that a plan
 that has reached the flag always does so; it is played once more, on another console, before it is
-stored in demonstrations.toml.
+printed as a line of demonstrations.toml.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -26,12 +25,11 @@ from spinup_tf2.envs.mario.demonstrations import (
     BUTTONS_OF,
     at_start,
     demonstration,
-    keep,
     play_step,
     reaches_flag,
     shortened,
 )
-from spinup_tf2.envs.mario.emulator import Core, NesPy
+from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
 from spinup_tf2.envs.mario.game import Game
 
@@ -63,7 +61,7 @@ class Consoles:
         steps: Number of steps that were played to get to the ends of plans.
     """
 
-    def __init__(self, level: tuple[int, int], make_core: Callable[[], Core], noops: int = 0):
+    def __init__(self, level: tuple[int, int], make_core: Callable[[], NesPy], noops: int = 0):
         self._level, self._make_core, self._noops = level, make_core, noops
         self._games: dict[str, Game] = {}  # by the plan that it has played, the last used last
         self.steps = 0
@@ -144,7 +142,7 @@ class Search:
         level: tuple[int, int],
         seed: int = 0,
         budget: int = BUDGET,
-        make_core: Callable[[], Core] = NesPy,
+        make_core: Callable[[], NesPy] = NesPy,
         report: Callable[[str], None] = lambda line: None,
         noops: int = 0,
         known: str = "",
@@ -317,9 +315,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--stage", nargs="+", required=True, **levels)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"steps; default {BUDGET}")
-    parser.add_argument(
-        "--output", type=Path, help="a TOML file that keeps what is found, with what it has already"
-    )
     args = parser.parse_args(argv)
     missing = []
     for stage in args.stage:
@@ -335,8 +330,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             continue
         report(f"cleared in {len(plan)} steps; {search.steps:,} steps tried in {seconds:.0f} s")
         print(f'"{stage}" = "{shortened(plan)}"', flush=True)
-        if args.output:
-            keep(stage, plan, args.output)
     if missing:
         sys.exit(f"Not found: {', '.join(missing)}. Try another --seed, or a larger --budget.")
 

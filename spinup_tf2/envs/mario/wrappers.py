@@ -1,11 +1,16 @@
-"""Wrappers for training in Super Mario Bros, in addition to those that all games share."""
+"""Super Mario Bros as agents see it: wrappers for training, and functions that put them on."""
 
+import inspect
+import os
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from spinup_tf2.arguments.rules import NON_NEGATIVE, POSITIVE_INTEGER, check
+from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames
+from spinup_tf2.errors import UserError
+
+ENTRY_POINT = "spinup_tf2.envs.mario.env:MarioEnv"
 
 
 class NoopStarts(gym.Wrapper, RecordConstructorArgs):
@@ -21,7 +26,6 @@ class NoopStarts(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, noop_max: int = 30):
         RecordConstructorArgs.__init__(self, noop_max=noop_max)
         gym.Wrapper.__init__(self, env)
-        check(POSITIVE_INTEGER, noop_max=noop_max)
         self._noop_max = noop_max
 
     def reset(
@@ -57,7 +61,6 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, epochs: int, frames: int = 1024):
         RecordConstructorArgs.__init__(self, epochs=epochs, frames=frames)
         gym.Wrapper.__init__(self, env)
-        check(POSITIVE_INTEGER, epochs=epochs, frames=frames)
         self._epochs, self._frames = epochs, frames
         self._epoch = 0
         self._left, self._along = 0, False  # frames left at this place; whether it is on the way
@@ -112,7 +115,6 @@ class ScoreReward(gym.Wrapper, RecordConstructorArgs):
         )
         RecordConstructorArgs.__init__(self, **terms)
         gym.Wrapper.__init__(self, env)
-        check(NON_NEGATIVE, **terms)
         self._score_scale, self._scale = score_scale, scale
         self._flag_bonus, self._death_penalty = flag_bonus, death_penalty
         self._score = 0
@@ -144,7 +146,6 @@ class StopWithoutProgress(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, steps: int = 75):
         RecordConstructorArgs.__init__(self, steps=steps)
         gym.Wrapper.__init__(self, env)
-        check(POSITIVE_INTEGER, steps=steps)
         self._steps = steps
         self._place = None  # world, stage, lives, and the furthest x
         self._without_progress = 0
@@ -170,3 +171,96 @@ class StopWithoutProgress(gym.Wrapper, RecordConstructorArgs):
 
 def _place(info):
     return info["world"], info["stage"], info["life"], info["x_pos"]
+
+
+def is_mario(env_id: str) -> bool:
+    """Return whether an id, with or without the prefix `spinup_tf2:`, is Super Mario Bros."""
+    env_id = env_id.removeprefix("spinup_tf2:")
+    return env_id in gym.registry and gym.registry[env_id].entry_point == ENTRY_POINT
+
+
+def make_mario(env_id: str, *, raw: bool = False, **kwargs: Any) -> gym.Env:
+    """Make Super Mario Bros and preprocess it.
+
+    Args:
+        env_id: Id of the environment, such as `SuperMarioBros-1-1-v0`.
+        raw: Whether to leave out the preprocessing, and return the result of `gymnasium.make`.
+        **kwargs: Arguments of `preprocess`; all others are passed to `gymnasium.make`, including
+            those of `MarioEnv` such as `actions`.
+    """
+    if not is_mario(env_id):
+        raise UserError(f"{env_id} is not Super Mario Bros.")
+    kwargs = {"disable_env_checker": True} | kwargs
+    if raw:
+        return gym.make(env_id, **kwargs)
+    options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
+    return preprocess(gym.make(env_id, **({"obs_type": "grayscale"} | kwargs)), **options)
+
+
+def preprocess(
+    env: gym.Env,
+    *,
+    frameskip: int = 4,
+    size: int = 84,
+    stack: int = 4,
+    score_scale: float = 1 / 40,
+    flag_bonus: float = 50.0,
+    death_penalty: float = 50.0,
+    reward_scale: float = 1 / 10,
+    noop_max: int = 0,
+    demonstration_epochs: int = 0,
+    no_progress: int | None = None,
+) -> gym.Env:
+    """Wrap Super Mario Bros for training: frame skip, small stacked frames, shaped reward.
+
+    Observations become uint8 arrays `[size, size, stack]`, in gray, with the newest frame last.
+
+    Args:
+        env: The game, made with `obs_type="grayscale"`.
+        frameskip: Number of frames of the console for which an action is held.
+        size: Height and width of the frames.
+        stack: Number of frames that are stacked, one from each of the last steps.
+        score_scale, flag_bonus, death_penalty, reward_scale: Arguments of `ScoreReward`.
+        noop_max: Each episode begins with a random number of frames, from 0 to this, in which no
+            button is pressed.
+        demonstration_epochs: Number of epochs in which the starts of episodes move along the
+            level's demonstration, from the flag to the start; see `DemonstrationStarts`. 0 lets all
+            episodes begin at the start.
+        no_progress: Number of steps without progress to the right after which an episode is
+            truncated; None for no such limit.
+    """
+    if noop_max:
+        env = NoopStarts(env, noop_max)
+    if demonstration_epochs:
+        env = DemonstrationStarts(env, demonstration_epochs)
+    env = MaxAndSkip(env, frameskip)
+    env = ScoreReward(env, score_scale, flag_bonus, death_penalty, reward_scale)
+    if no_progress is not None:
+        env = StopWithoutProgress(env, no_progress)
+    return StackFrames(env, size, stack)
+
+
+_OPTIONS = tuple(inspect.signature(preprocess).parameters)[1:]
+
+
+def create_train_env(
+    world: int, stage: int, action_type: str, output_path: str | os.PathLike | None = None
+) -> gym.Env:
+    """Make one level of Super Mario Bros, preprocessed for agents.
+
+    Args:
+        world: World of the level, 1 to 8.
+        stage: Stage of the level, 1 to 4.
+        action_type: Set of actions: "right", "simple", "complex" or "run".
+        output_path: Directory for a video of every episode, with all frames of the console:
+            `1-1-episode-0.mp4`, and so on. Several environments can share it, in which existing
+            videos are kept. None for no videos.
+    """
+    env_id = f"SuperMarioBros-{world}-{stage}-v0"
+    render_mode = None if output_path is None else "rgb_array"
+    env = make_mario(env_id, actions=action_type, render_mode=render_mode)
+    if output_path is None:
+        return env
+    from spinup_tf2.envs.rendering import record
+
+    return record(env, output_path, f"{world}-{stage}", replace=False)

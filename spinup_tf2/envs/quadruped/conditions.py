@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.arguments.rules import NUMBER
 from spinup_tf2.errors import UserError
 
 GRAVITY = 9.81  # m/s^2
@@ -68,26 +67,17 @@ def ranges_of(name: str, given: Any, limits: Mapping[str, tuple[float, float]]) 
         name: Name of the mapping in messages.
         given: The mapping.
         limits: Its possible keys, each with its smallest and its largest value.
-
-    Raises:
-        UserError: It has other keys, or invalid ranges.
     """
-    if not isinstance(given, Mapping) or not {*given} <= {*limits}:
-        raise UserError(
-            f"{name} is {given!r}; it must be a dict with some of the keys {', '.join(limits)}."
-        )
-    is_number, _ = NUMBER
     ranges = {}
     for key, value in given.items():
+        low, high = value if isinstance(value, list | tuple) else (value, value)
         least, largest = limits[key]
-        pair = value if isinstance(value, list | tuple) else (value, value)
-        numbers = len(pair) == 2 and all(map(is_number, pair))
-        if not numbers or not least <= pair[0] <= pair[1] <= largest:
+        if not least <= low <= high <= largest:
             raise UserError(
                 f"{key} of {name} is {value!r}; it must be a number, or a pair (low, high), from "
                 f"{least:g} to {largest:g}."
             )
-        ranges[key] = (float(pair[0]), float(pair[1]))
+        ranges[key] = (float(low), float(high))
     return ranges
 
 

@@ -11,11 +11,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from spinup_tf2.arguments.rules import check, one_of, optional
 from spinup_tf2.envs.quadruped import conditions, episode
 from spinup_tf2.envs.quadruped.episode import Episode, Motion, Observer, finite_numbers
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
 from spinup_tf2.envs.quadruped.robot import Model, Robot
-from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, RENDER_MODES, TASKS, check_arguments
+from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, ONLY_FOR, RENDER_MODES, TASKS
 from spinup_tf2.errors import UserError
 
 KEPT = 0.03  # s, the length of `history_buffer`
@@ -122,7 +123,13 @@ class QuadrupedEnv(gym.Env, EzPickle):
         arguments = {name: x for name, x in locals().items() if name not in ("self", "__class__")}
         EzPickle.__init__(self, **arguments)
         self.robot = None  # until everything has been checked
-        check_arguments(**arguments)
+        check(one_of(*TASKS), task=task)
+        check(optional(one_of(*RENDER_MODES)), render_mode=render_mode)
+        for name, only in ONLY_FOR.items():
+            if arguments[name] and task != only:
+                raise UserError(f"{name} is for the task {only!r} only.")
+        if absolute_actions and residual_gait:
+            raise UserError("absolute_actions and residual_gait exclude each other.")
         self.render_mode = CONNECTIONS.get(render_mode, render_mode)
         self.sim_hz, self.action_repeat = int(sim_hz), int(action_repeat)
         self.dt = self.action_repeat / self.sim_hz
@@ -187,7 +194,6 @@ class QuadrupedEnv(gym.Env, EzPickle):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict]:
-        self._check_open()
         options = self._checked_options(options or {})
         if options.get("from_backup"):
             self.restore()
@@ -206,7 +212,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return now.obs.copy(), self._info(self._motion())
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
-        now = self._started()
+        now = self._episode
         act = finite_numbers(action, 12)
         if act is None:
             raise UserError(f"The action is {action!r}; it must be 12 finite numbers.")
@@ -246,7 +252,6 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     def render(self) -> np.ndarray | None:
         """Return the frame, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
-        self._check_open()
         if self.render_mode == "rgb_array":
             return self.robot.picture()
         if self.render_mode == "human":
@@ -280,7 +285,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         last, and, each `[n, 12]`, `position` and `position_error` in rad and `velocity` in rad/s.
         It is a copy, which can only be read.
         """
-        act, samples = self._started().act, self.robot.samples
+        act, samples = self._episode.act, self.robot.samples
         position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
         ago = np.arange(len(samples))[::-1] / self.sim_hz
         joint_state = _read_only(
@@ -294,7 +299,6 @@ class QuadrupedEnv(gym.Env, EzPickle):
     @property
     def feet_on_ground(self) -> list[bool]:
         """Whether each foot touches the ground, `[4]`, in the order of `gait.LEGS`."""
-        self._check_open()
         return self.robot.feet_on_ground()
 
     @property
@@ -314,7 +318,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     def target_policy(self, t: float) -> np.ndarray:
         """Return the action of a demonstration (a trot, or getting up) at time `t` in seconds."""
-        return self.action_of(self.task.show(t, self._started().began))
+        return self.action_of(self.task.show(t, self._episode.began))
 
     def action_of(self, angles: np.ndarray) -> np.ndarray:
         """Return the action that is currently closest to joint angles `[12]` in rad."""
@@ -325,7 +329,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     def backup(self) -> None:
         """Save the current state for `restore`, replacing the previously saved one."""
-        now = self._started()
+        now = self._episode
         if self._backup is not None:
             self.robot.forget_saved(self._backup.robot)
         self._backup = SimpleNamespace(
@@ -340,9 +344,6 @@ class QuadrupedEnv(gym.Env, EzPickle):
         To begin an episode there, call `reset(options={"from_backup": True})`, so that wrappers are
         reset, too.
         """
-        self._check_open()
-        if self._backup is None:
-            raise UserError("There is no backup.")
         self.robot.restore(self._backup.robot)
         self._episode = replace(self._backup.episode)
         self.np_random.bit_generator.state = self._backup.random
@@ -352,21 +353,17 @@ class QuadrupedEnv(gym.Env, EzPickle):
     def _checked_options(self, options):
         """Return the options of `reset`, the command as floats `[3]`, after checking them."""
         known = ["from_backup", "take_over"] + ["command"] * self.task.commanded
-        unknown = [name for name in options if name not in known]
-        if unknown:
-            raise UserError(f"reset has the options {', '.join(known)}, not {unknown}.")
-        if options.get("from_backup") and len(options) > 1:
-            raise UserError("from_backup continues from what was there; it has no other option.")
+        if not {*options} <= {*known} or (options.get("from_backup") and len(options) > 1):
+            raise UserError(
+                f"The options are {options}; they may be {', '.join(known)}, and from_backup "
+                "excludes the others."
+            )
         if options.get("command") is None:
             return options
         return options | {"command": episode.checked_command(options["command"])}
 
     def _take_over(self, other):
         """Use the robot of another environment from now on."""
-        if not isinstance(other, QuadrupedEnv):
-            raise UserError(f"take_over is {other!r}; it must be another QuadrupedEnv, unwrapped.")
-        if other._started().broken:
-            raise UserError("The simulation of take_over has failed; reset that environment first.")
         if other._model != self._model:
             raise UserError(
                 f"take_over needs environments whose robots are alike, and these are "
@@ -401,17 +398,6 @@ class QuadrupedEnv(gym.Env, EzPickle):
             )
             self._episode.tracking = episode.at_rest(drawn, fixed=command is not None)
         self._episode.obs = self._obs()
-
-    def _check_open(self):
-        if self.robot is None or self.robot.p is None:
-            raise UserError("The environment is closed.")
-
-    def _started(self):
-        """Return the current episode; raise UserError if there is none."""
-        self._check_open()
-        if self._episode is None:
-            raise UserError("The environment must be reset first.")
-        return self._episode
 
     def _middle(self):
         """Return the joint angles that an action of 0 currently stands for."""

@@ -85,23 +85,18 @@ def draw_command(ranges: Ranges, rng: np.random.Generator) -> np.ndarray:
 def checked_command(command: Any) -> np.ndarray:
     """Return a command that was given by the user as floats `[3]`, after checking it."""
     numbers = finite_numbers(command, 3)
-    limits = [COMMAND_LIMITS[name] for name in ("forward", "sideways", "turning")]
-    low, high = np.transpose(limits)
+    low, high = np.transpose([COMMAND_LIMITS[name] for name in ("forward", "sideways", "turning")])
     if numbers is None or not ((low <= numbers) & (numbers <= high)).all():
         raise UserError(
-            f"The command is {command!r}; it must be three numbers: m/s forward and m/s to the "
-            f"left, from {low[0]:g} to {high[0]:g}, and rad/s to the left, from {low[2]:g} to "
-            f"{high[2]:g}."
+            f"The command is {command!r}; it must be three numbers (m/s forward, m/s to the left, "
+            f"rad/s to the left) from {low.tolist()} to {high.tolist()}."
         )
     return numbers
 
 
 def finite_numbers(given: Any, size: int) -> np.ndarray | None:
     """Return a copy of `given` as floats `[size]`; None if it is not that many finite numbers."""
-    try:
-        numbers = np.array(given, float)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    numbers = np.array(given, float)
     return numbers if numbers.shape == (size,) and np.isfinite(numbers).all() else None
 
 

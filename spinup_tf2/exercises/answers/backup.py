@@ -1,15 +1,55 @@
-"""The Bellman backup, and how a step ends."""
+"""The Bellman backup, and how a step ends.
+
+    y = R + gamma V(s')        V(s') counts as 0 if s' is terminal
+
+It is the target to which the value of s, or of an action in s, is fitted after a step to s' with
+reward R.
+
+gymnasium's step returns `terminated` (the environment says that it is over: a fall, a goal) and
+`truncated` (a time limit; the world would have continued). Only the first one makes s' terminal.
+
+There is also the question what s' is. A vector environment steps n environments at once and returns
+arrays with a row for each. Here, an environment whose episode has ended is reset in the same step.
+Its row of obs is then the first observation of the next episode. The observation that the step led
+to, s', is in another array, final_obs.
+"""
 
 import numpy as np
 
 from spinup_tf2.exercises.checking import calls, compare, expect
 
 
-def backup(rew, terminated, truncated, next_val, gamma):
+def backup(
+    rew: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    next_val: np.ndarray,
+    gamma: float,
+) -> np.ndarray:
+    """Return y, [batch].
+
+    Args:
+        rew: Rewards, [batch].
+        terminated, truncated: Bool, [batch]. Both may be true at once.
+        next_val: V(s') as the network gives it, [batch].
+        gamma: Discount factor.
+    """
+    # answer
     return rew + gamma * np.where(terminated, 0.0, next_val)
 
 
-def led_to(obs, final_obs, terminated, truncated):
+def led_to(
+    obs: np.ndarray, final_obs: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+) -> np.ndarray:
+    """Return s', the observations that a step of n environments led to, [n, dim].
+
+    Args:
+        obs: Observations as returned by step, [n, dim]; where an episode has ended, those after the
+            reset. The next actions are chosen from this array, so do not modify it.
+        final_obs: Last observations of the episodes that have ended, [n, dim]; nan elsewhere.
+        terminated, truncated: Bool, [n].
+    """
+    # answer
     return np.where((terminated | truncated)[:, None], final_obs, obs)
 
 
@@ -43,27 +83,18 @@ def _right(rew, terminated, truncated, next_val, gamma):
 
 def check_bellman_backup(student):
     mistakes = {
-        "You treat a time limit (truncated) as termination: the world would have continued, and "
-        "what follows is worth V(s').": "where(terminated => where(terminated | truncated",
-        "A state that is terminated and truncated at once is terminal all the same.": (
+        "You treat a time limit (truncated) as an end of the world.": (
+            "where(terminated => where(terminated | truncated"
+        ),
+        "A state that is terminated and truncated is terminal, too.": (
             "where(terminated => where(terminated & ~truncated"
         ),
-        "A terminal state has no future: V(s') counts as 0 there, whatever the network says.": (
+        "A terminal state has no future: V(s') is 0 there.": (
             "np.where(terminated, 0.0, next_val) => next_val"
         ),
         "You mixed up terminated and truncated.": "where(terminated => where(truncated",
-        "You bootstrap where the episode has terminated, and only there: it is the other way "
-        "round.": "0.0, next_val => next_val, 0.0",
         "You forgot gamma.": "gamma * => ",
-        "You discount the reward as well: it comes now.": "rew + => gamma * rew +",
-        "You drop the reward of the last step: it counts, only the future does not.": (
-            "rew + => rew * ~terminated +"
-        ),
-        "You drop the reward where an episode ends: it counts, only the future does not.": (
-            "where(terminated => where(terminated | truncated\n"
-            "rew + => rew * ~(terminated | truncated) +"
-        ),
-        "You subtract the future: add it.": "rew + => rew -",
+        "The last step has a reward, too.": "rew + => rew * ~terminated +",
     }
     compare(student, calls("backup"), _STEPS, _right, mistakes)
 
@@ -76,18 +107,14 @@ _ENDS = np.array([False, True, False, True]), np.array([False, False, True, True
 def check_next_observation(student):
     cases = {"one continues, one is terminated, one truncated, one both": (_OBS, _FINAL, *_ENDS)}
     mistakes = {
-        "These are the observations after the reset: the value of another episode's beginning "
-        "would enter the target.": "final_obs, obs) => obs, obs)",
-        "Where the episode continues there is no final_obs: take obs.": (
+        "These are the observations after the reset, of another episode.": (
+            "final_obs, obs) => obs, obs)"
+        ),
+        "Where an episode continues there is no final_obs.": (
             "final_obs, obs) => final_obs, final_obs)"
         ),
-        "After truncation the reset observation is used: take final_obs there as well.": (
-            "(terminated | truncated)[ => terminated["
-        ),
-        "After termination the reset observation is used. It would not matter for y, but it is not "
-        "where the step led: take final_obs.": "(terminated | truncated)[ => truncated[",
-        "final_obs is taken only where the step is terminated and truncated at once: either is "
-        "enough.": "(terminated | truncated)[ => (terminated & truncated)[",
+        "After truncation, too, take final_obs.": "(terminated | truncated)[ => terminated[",
+        "After termination, too, take final_obs.": "(terminated | truncated)[ => truncated[",
     }
 
     def right(obs, final_obs, *_):

@@ -1,11 +1,45 @@
-"""Generalized advantage estimates (Schulman et al. 2016)."""
+"""Generalized advantage estimates (Schulman et al. 2016).
+
+How much better was an action than expected? With the surprise of a single step,
+
+    delta_t = R_t + gamma V(s_{t+1}) - V(s_t)
+    A_t = delta_t + (gamma lambda) delta_{t+1} + (gamma lambda)^2 delta_{t+2} + ...
+
+The sum ends where the episode ends. What follows the last step depends on how it ended:
+
+- terminated: the environment says that it is over. Nothing follows, and V(s_{t+1}) counts as 0.
+- truncated: a time limit. The future is worth V(s_{t+1}), though we do not see it.
+- the data end: the same.
+
+A time limit may be reached in the step that terminates an episode. Then both are true, and nothing
+follows.
+"""
 
 import numpy as np
 
 from spinup_tf2.exercises.checking import calls, compare
 
 
-def gae(rew, val, next_val, terminated, truncated, gamma, lam):
+def gae(
+    rew: np.ndarray,
+    val: np.ndarray,
+    next_val: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> np.ndarray:
+    """Return the advantages, [T, n], of T steps in n environments.
+
+    Args:
+        rew: Rewards, [T, n].
+        val: V(s_t), [T, n].
+        next_val: V(s_{t+1}) of the observation that step t led to, [T, n]. In the last step of an
+            episode that is not the observation of the next row, with which another one begins.
+        terminated, truncated: How the step ended the episode, bool [T, n].
+        gamma, lam: Numbers.
+    """
+    # answer
     delta = rew + gamma * np.where(terminated, 0.0, next_val) - val
     goes_on = ~(terminated | truncated)
     adv = np.zeros_like(delta)
@@ -59,61 +93,31 @@ def _right(rew, val, next_val, terminated, truncated, gamma, lam):
     return adv
 
 
-_BACKWARDS = (
-    "You sum the deltas of the steps before t: A_t sums those from t on, so the loop has to go "
-    "backwards in time."
-)
 _MISTAKES = {
-    "You treat a time limit (truncated) as an end of the world (terminated): the future is worth "
-    "V(s_{t+1}) there, not 0.": "where(terminated => where(terminated | truncated",
-    "After termination nothing follows: V(s_{t+1}) counts as 0 there.": (
+    "You treat a time limit (truncated) as an end of the world.": (
+        "where(terminated => where(terminated | truncated"
+    ),
+    "After termination nothing follows: V(s_{t+1}) is 0 there.": (
         "np.where(terminated, 0.0, next_val) => next_val"
     ),
-    "You do not look at where episodes end: neither terminated nor truncated is in your numbers.": (
-        "np.where(terminated, 0.0, next_val) => next_val\n * goes_on[t] => "
+    "A_t sums the deltas from t on: go backwards in time.": (
+        "reversed(range(len(rew))) => range(len(rew))\ngoes_on[t] => goes_on[t - 1]"
     ),
-    _BACKWARDS: "reversed(range(len(rew))) => range(len(rew))\ngoes_on[t] => goes_on[t - 1]",
-    _BACKWARDS + " Mind the ends of episodes, too.": (
-        "np.where(terminated, 0.0, next_val) => next_val\n * goes_on[t] => \n"
-        "reversed(range(len(rew))) => range(len(rew))"
-    ),
-    "A step may be terminated and truncated at once: nothing follows then either.": (
+    "Where both are true, too, nothing follows.": (
         "where(terminated => where(terminated & ~truncated"
     ),
-    "You mixed up terminated and truncated: the future is worth 0 after termination, and "
-    "V(s_{t+1}) after truncation.": "where(terminated => where(truncated",
-    "Your sum continues into the next episode, which has nothing to do with this one.": (
-        " * goes_on[t] => "
-    ),
+    "You mixed up terminated and truncated.": "where(terminated => where(truncated",
+    "Your sum continues into the next episode.": " * goes_on[t] => ",
     "Your sum continues into the next episode where a time limit has ended this one.": (
         "~(terminated | truncated) => ~terminated"
     ),
-    "Your sum continues into the next episode where this one has terminated.": (
-        "~(terminated | truncated) => ~truncated"
-    ),
-    "You take V of the next row for V(s_{t+1}). After the end of an episode the next row belongs "
-    "to another one: use next_val.": (
+    "After an end the next row is of another episode: use next_val.": (
         "0.0, next_val) => 0.0, np.concatenate([val[1:], next_val[-1:]]))"
     ),
-    "The following advantage is weighted by gamma only: the weight is gamma lambda.": (
-        "gamma * lam => gamma"
-    ),
-    "The following advantage is weighted by lambda only: the weight is gamma lambda.": (
-        "gamma * lam => lam"
-    ),
-    "The following advantage is not discounted: its weight is gamma lambda.": "gamma * lam => 1.0",
-    "You forgot -V(s_t) in delta: an advantage says how much better than expected.": " - val => ",
-    "The last row stays 0: your loop begins one step too early. It has a delta, too.": (
-        "range(len(rew)) => range(len(rew) - 1)"
-    ),
-    "These are the deltas: their discounted sum is asked for.": "return adv => return delta",
-    "This is A_t + V(s_t), what the value function is fitted to: the advantages are asked for.": (
-        "return adv => return adv + val"
-    ),
-    "Time runs backwards: a list that is filled from the last step on has to be reversed.": (
-        "return adv => return adv[::-1]"
-    ),
-    "The sign is wrong.": "return adv => return -adv",
+    "The following advantage is weighted by gamma lambda.": "gamma * lam => gamma",
+    "You forgot -V(s_t) in delta.": " - val => ",
+    "These are the deltas: add them up.": "return adv => return delta",
+    "Time runs backwards: reverse the list.": "return adv => return adv[::-1]",
 }
 
 

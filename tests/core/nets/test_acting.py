@@ -13,7 +13,7 @@ from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.numpy_policy import ACTIVATIONS
-from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.errors import UserError
 
 OBS = spaces.Box(-1, 1, (4,))
@@ -184,16 +184,6 @@ def test_images(shared):
     assert [*extras] == ["val"] * shared
     for val in extras.values():
         np.testing.assert_allclose(val, ac.v(obs), **CLOSE)
-
-
-def test_images_for_bounded_actions():
-    ac = CNNQActorCritic(IMAGES, BOX, hidden_sizes=(16,), stochastic=True, num_q=1)
-    obs = np.random.default_rng(0).integers(0, 256, (5, *IMAGES.shape), np.uint8)
-    ac.pi(obs)
-    perturb(ac.pi.net.layers[-1], 0)
-    act, noise = Actor(ac), noise_for(ac, 5)
-    assert act.mirror is None
-    np.testing.assert_allclose(act(obs, noise)[0], sample(ac.pi(obs), noise), **CLOSE)
 
 
 class Doubled(GaussianPolicy):

@@ -11,7 +11,7 @@ from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.nets.layers import activation_name, count_variables, mlp, tanh
+from spinup_tf2.core.nets.layers import activation_name, count_variables, tanh
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -103,19 +103,6 @@ def test_step_and_act_take_one_observation_or_a_batch(space, of_images):
     np.testing.assert_allclose(ac.act(several, deterministic=True), mode, rtol=1e-5)
 
 
-def test_activations_by_name_by_tensorflow_function_and_by_own_function():
-    x = observations(2)
-    for name, function in [
-        ("relu", tf.nn.relu),
-        ("tanh", tf.tanh),
-        ("elu", lambda y: tf.nn.elu(y)),
-    ]:
-        tf.keras.utils.set_random_seed(0)
-        by_name = mlp(4, (8,), 2, name)(x)
-        tf.keras.utils.set_random_seed(0)
-        np.testing.assert_allclose(mlp(4, (8,), 2, function)(x), by_name, rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("name", "layer"),
     [
@@ -196,41 +183,3 @@ def test_pi_and_v_are_pi_and_v(space, shared, of_images):
     np.testing.assert_allclose(distribution.log_prob(act), expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(val, ac.v(obs), rtol=1e-5, atol=1e-6)
     assert val.shape == (3,)
-
-
-def test_a_shared_body_is_computed_once():
-    """The activation is called in each of its two layers."""
-    calls = []
-
-    def counting(x):
-        calls.append(x)
-        return tf.nn.relu(x)
-
-    kwargs = dict(conv=[(4, 3, 2)], hidden_sizes=(8,), activation=counting)
-    for shared, expected in ((True, 2), (False, 4)):
-        ac = CNNActorCritic(IMAGES, spaces.Discrete(3), **kwargs, shared=shared)
-        calls.clear()
-        ac.pi_and_v(images(1))
-        assert len(calls) == expected
-
-
-def test_gradients_of_a_shared_body_add_up():
-    """d(pi + v) = d(pi) + d(v) in the body; a Box policy's log_std belongs to the policy alone."""
-    ac = CNNActorCritic(IMAGES, spaces.Box(-1, 1, (2,)), "small", (8,))
-    obs, act = images(4), np.zeros((4, 2), np.float32)
-
-    def gradient(loss):
-        with tf.GradientTape() as tape:
-            value = tf.reduce_sum(loss())
-        grads = tape.gradient(value, ac.trainable_variables)
-        zeros = (np.zeros(v.shape) for v in ac.trainable_variables)
-        return [z if g is None else g.numpy() for z, g in zip(zeros, grads, strict=True)]
-
-    def both():
-        distribution, val = ac.pi_and_v(obs)
-        return distribution.log_prob(act) + val
-
-    parts = [gradient(lambda: ac.pi(obs).log_prob(act)), gradient(lambda: ac.v(obs))]
-    for total, from_pi, from_v in zip(gradient(both), *parts, strict=True):
-        atol = 1e-5 * max(1, np.abs(total).max())
-        np.testing.assert_allclose(total, from_pi + from_v, atol=atol)

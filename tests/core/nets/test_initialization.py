@@ -121,7 +121,7 @@ def test_a_network_without_layers_that_are_found_is_refused():
 
     ac = MLPActorCritic(VECTORS, ACTIONS)
     ac = ActorCritic(ac.pi, keras.Sequential([keras.Input((30,)), Hidden()]), ACTIONS)
-    with pytest.raises(UserError, match="init is 'torch', but no Dense or Conv2D layer was found"):
+    with pytest.raises(UserError, match="has no Dense and no Conv2D layer"):
         first_weights(ac, lambda: ac, "torch", "orthogonal")
     before = ac.pi.net.layers[0].kernel.numpy()
     first_weights(ac, lambda: ac, None, "torch")  # its own weights are welcome

@@ -166,26 +166,3 @@ def test_a_policy_at_the_bounds_of_its_actions_has_a_gradient():
     np.testing.assert_array_equal(act, np.ones((5, 3)))
     assert np.all(tape.gradient(loss, bias.value).numpy() > 0)
     np.testing.assert_array_equal(ac.act(obs[0]), ACT.high)
-
-
-def test_keras_copies_and_saves_a_deterministic_network(tmp_path):
-    net = MLPQActorCritic(OBS, ACT, (8,), stochastic=False, num_q=1).pi.net
-    copy = keras.models.clone_model(net)
-    copy.set_weights(net.get_weights())
-    net.save(tmp_path / "net.keras")
-    for other in (copy, keras.models.load_model(tmp_path / "net.keras")):
-        np.testing.assert_array_equal(other(observations(5)), net(observations(5)))
-
-
-def test_images_may_have_their_channels_first():
-    """The same weights see the same image either way."""
-    layers = dict(conv=((4, 3, 2),), hidden_sizes=(8,), stochastic=False, num_q=1)
-    last, first = (
-        CNNQActorCritic(spaces.Box(0, 255, shape, np.uint8), ACT, **layers)
-        for shape in ((40, 36, 2), (2, 40, 36))
-    )
-    obs = observations(3, IMAGES)
-    last.pi(obs)
-    first.pi(np.moveaxis(obs, -1, 1))
-    first.pi.set_weights(last.pi.get_weights())
-    np.testing.assert_allclose(last.pi(obs), first.pi(np.moveaxis(obs, -1, 1)), rtol=1e-5)

@@ -12,7 +12,7 @@ import pytest
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.faults import EnvironmentFailure
 from spinup_tf2.core.workers.vector import ThreadsVectorEnv
-from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.replay import ActionLog
 from tests.training.test_action_log import Wandering, states, take_back, wander
 
 
@@ -106,30 +106,6 @@ def test_an_exception_leaves_no_thread_at_work():
         assert (obs == 0).all()
         obs, *_ = vector.step(np.zeros(4, int))
         assert (obs == 1).all()
-    vector.close()
-
-
-def test_closing_waits_for_steps_that_have_begun_and_takes_back_the_others():
-    envs, vector = watched(3, 1)
-    vector.reset()
-    for env in vector.envs:
-        env.begin_step(0)
-    while not envs[0].inside.locked():
-        time.sleep(0.001)
-    vector.close()
-    assert [env.closed for env in envs] == [True] * 3
-    assert envs[2].calls == ["reset"]
-    vector.close()
-
-
-def test_options_and_calls_of_single_environments():
-    envs, vector = watched(2, 2)
-    _, infos = vector.reset(seed=[1, 2], options={"noops": 3})
-    assert infos["options"]["noops"].tolist() == [3, 3]
-    vector.step(np.zeros(2, int))
-    assert vector.envs[0].step(0)[0] == 2  # is not the step before
-    assert vector.envs[0].reset(options={"noops": 4})[1] == {"options": {"noops": 4}}
-    assert [env.t for env in envs] == [0, 1]
     vector.close()
 
 

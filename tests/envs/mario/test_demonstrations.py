@@ -3,8 +3,7 @@
 import pytest
 
 from spinup_tf2.envs.mario import demonstrations
-from spinup_tf2.envs.mario.making import preprocess
-from spinup_tf2.envs.mario.wrappers import DemonstrationStarts
+from spinup_tf2.envs.mario.wrappers import DemonstrationStarts, preprocess
 from spinup_tf2.errors import UserError
 from tests.envs.mario.consoles import DIES, RIGHT, A, B, fake_mario, needs_cv2
 
@@ -60,8 +59,6 @@ def test_a_demonstration_in_actions():
 
 def test_actions_that_are_missing_are_named():
     env = mario(stages=["1-2"])
-    with pytest.raises(UserError, match="before reset"):
-        env.demonstration()
     env.reset()
     with pytest.raises(UserError, match=r"of 1-2; it needs \[\['right', 'B'\], \[\]\]"):
         env.demonstration()
@@ -119,15 +116,6 @@ def test_many_frames_are_played_from_each_place_and_it_goes_there_once():
     assert began[3] == began[4] == began[5] != began[6] == began[7] == began[8]
     assert came == [True, False, False, True, False, False, True, False, False]
     assert sum(not console.closed for console in env.unwrapped.consoles) <= 2
-
-
-def test_what_is_asked_for_is_done():
-    env = DemonstrationStarts(mario(), epochs=2)
-    env.reset(seed=0)
-    assert env.reset(options={"noops": 3})[1]["x_pos"] == START
-    assert env.reset(options={"demonstration": 0.1})[1]["x_pos"] == START + 10 * STEP
-    assert env.reset()[1]["x_pos"] > START
-    assert env.reset(seed=3)[1]["x_pos"] == START
 
 
 def test_no_ops_are_for_the_start_only():

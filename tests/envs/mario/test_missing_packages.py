@@ -58,8 +58,8 @@ def test_a_package_is_missing(missing, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("package", "message"),
     [
-        ("nes_py", "needs the compiled emulator of nes-py 8, which the nes-py that is installed"),
-        ("gym_super_mario_bros", r"has no game super-mario-bros\.nes \(releases from 9 on"),
+        ("nes_py", "needs nes-py 8, which is not installed"),
+        ("gym_super_mario_bros", r"has no game super-mario-bros\.nes"),
     ],
 )
 def test_another_release_is_installed(package, message, monkeypatch, tmp_path):
@@ -67,14 +67,4 @@ def test_another_release_is_installed(package, message, monkeypatch, tmp_path):
     (tmp_path / package / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UserError, match=f"{message}.*: {INSTALL}$"):
-        gym.make(ENV)
-
-
-@pytest.mark.usefixtures("nothing_loaded")
-def test_an_emulator_that_cannot_be_loaded(monkeypatch, tmp_path):
-    (tmp_path / "nes_py").mkdir()
-    (tmp_path / "nes_py" / "__init__.py").touch()
-    (tmp_path / "nes_py" / "lib_nes_env.so").write_text("of another machine")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UserError, match=r"cannot be loaded \(.*rebuild it with: pip install"):
         gym.make(ENV)

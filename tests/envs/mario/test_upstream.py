@@ -19,7 +19,7 @@ NUMBERS = "5e30fe60bbc225c6"
 
 
 def test_three_hundred_frames_are_those_that_were_upstreams():
-    """Rewards, ends, memory and some pictures; the slow test shows where the number is from."""
+    """Rewards, ends, memory and some pictures; the test below shows where the number is from."""
     from spinup_tf2.envs.mario.env import MarioEnv
 
     env, seen = MarioEnv(actions="complex"), hashlib.sha256()
@@ -36,7 +36,7 @@ def test_three_hundred_frames_are_those_that_were_upstreams():
     assert seen.hexdigest()[:16] == NUMBERS
 
 
-@pytest.mark.slow
+@pytest.mark.learning
 def test_thousands_of_frames_equal_those_of_upstream():
     program = [sys.executable, "-m", "tests.envs.mario.oracle"]
     quiet = os.environ | {"PYTHONWARNINGS": "ignore"}

@@ -1,10 +1,7 @@
 """The quadruped in PyBullet: what it does, what it pays, and that it does the same every time."""
 
-import copy
 import ctypes
-import gc
 import math
-import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -83,24 +80,7 @@ def test_size_of_observations(make, kwargs, size):
     assert np.isfinite([space.low, space.high]).all()
 
 
-def test_what_needs_a_reset_and_an_open_environment(make):
-    env = make()
-    env.close()  # before the first reset
-    env.close()
-    for call in (env.reset, lambda: env.step(STAND), env.render, env.backup, env.restore):
-        with pytest.raises(UserError, match="closed"):
-            call()
-    env = make()
-    for call in (lambda: env.step(STAND), lambda: env.target_policy(0)):
-        with pytest.raises(UserError, match="reset first"):
-            call()
-
-
-ACTIONS = [np.full(12, np.nan), np.full(12, np.inf), np.zeros(11), 0.0, ["a"] * 12]
-ACTIONS += [[10**400] * 12, [[0.0], *[0.0] * 11], None]
-
-
-@pytest.mark.parametrize("action", ACTIONS, ids=range(len(ACTIONS)))
+@pytest.mark.parametrize("action", [np.full(12, np.nan), np.zeros(11), 0.0])
 def test_actions_that_cannot_be_done(make, action):
     env = make(reset_noise=False)
     before = play(env, 2, seed=1)
@@ -116,39 +96,18 @@ def random(**given):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(task=["walk"]), r"task is \['walk'\]; it must be one of walk, recover, command"),
+        (dict(task=["walk"]), r"task is \['walk'\]; it must be 'walk', 'recover' or 'command'"),
         (dict(render_mode="ansi"), "render_mode is 'ansi'"),
-        (dict(reward="bounded"), "reward is 'bounded'; it must be one of None, linear, walk_in"),
-        (dict(reward_weights={"speed": 1}), "reward_weights is .* for some of the terms forward"),
-        (dict(reward_weights="a"), "reward_weights is 'a'; it must be a dict of finite numbers"),
-        (dict(reward_weights={"gait": math.nan}), "reward_weights is"),
-        (dict(reward_weights={"yaw": True}), "reward_weights is"),
-        (dict(task="recover", reward_weights={"gait": 1.0}), "terms upright, stance"),
-        (dict(action_repeat=0), "action_repeat is 0"),
-        (dict(time_limit=0), "time_limit is 0"),
-        (dict(kp=np.bool_(True)), "kp is .*True.*; it must be a number above 0"),
-        (dict(kd=math.nan), "kd is nan"),
-        (dict(velocity_limit=0), "velocity_limit is 0"),
-        (dict(base_velocity=1.0), "base_velocity is 1.0"),
-        (dict(phase_hz=math.inf), "phase_hz is inf; it must be a number of at least 0"),
-        (dict(action_scale=(0.1, 0.2, 0.0)), r"action_scale is \(0.1, 0.2, 0.0\); .* three"),
-        (dict(action_scale=0.1), "action_scale is 0.1"),
-        (dict(action_filter=0), "action_filter is 0"),
-        (dict(prev_epochs=-1), "prev_epochs is -1"),
+        (dict(reward_weights={"speed": 1}), "reward_weights is .*; the terms are forward"),
+        (dict(task="recover", reward_weights={"gait": 1.0}), "terms are upright, stance"),
         (dict(reward_weights={"gait": 1}, phase_hz=0), "gait needs a clock"),
         (dict(absolute_actions=True, residual_gait=True), "exclude each other"),
         (dict(terminate_on_success=True), "for the task 'recover' only"),
         (dict(task="recover", straight=True), "for the task 'walk' only"),
         (dict(command_ranges={"forward": 1}), "for the task 'command' only"),
-        (dict(task="command", command_ranges={"up": 1}), "some of the keys forward, sideways"),
         (dict(task="command", command_ranges={"standing": 2}), "standing of command_ranges is 2"),
-        (dict(domain_randomization=1), "domain_randomization is 1; it must be a dict"),
-        (random(wind=1.0), "some of the keys friction, mass, gains, torque_limit"),
-        (random(push=(0, 10, 20)), r"push of domain_randomization is \(0, 10, 20\); .* a pair"),
         (random(push=(10, 5)), r"is \(10, 5\)"),
         (random(latency=20), "latency of domain_randomization is 20; .* from 0 to 0.5"),
-        (random(mass="heavy"), "is 'heavy'"),
-        (random(mass=np.bool_(True)), "mass of domain_randomization is .*True"),
         (random(mass=(0.5, np.nan)), "mass of domain_randomization is"),
     ],
 )
@@ -161,14 +120,10 @@ def test_arguments_that_are_refused(kwargs, message):
     ("task", "options", "message"),
     [
         ("command", {"command": (0.5, 0)}, r"The command is \(0.5, 0\); it must be three numbers"),
-        ("command", {"command": "go"}, "'go'"),
-        ("command", {"command": (0, 0, math.inf)}, "three numbers"),
-        ("command", {"command": (0, -3.1, 0)}, r"m/s to the left, from -3 to 3, .* from -5 to 5"),
-        ("command", {"command": (0, 0, 10**400)}, "three numbers"),
-        ("command", {"commands": 1}, "from_backup, take_over, command, not"),
-        ("command", {"command": (0, 0, 0), "from_backup": True}, "no other option"),
-        ("walk", {"command": (0, 0, 0)}, r"from_backup, take_over, not \['command'\]"),
-        ("walk", {"from_backup": True}, "no backup"),
+        ("command", {"command": (0, -3.1, 0)}, r"from \[-3.0, -3.0, -5.0\] to"),
+        ("command", {"commands": 1}, "from_backup, take_over, command, and from_backup excludes"),
+        ("command", {"command": (0, 0, 0), "from_backup": True}, "excludes the others"),
+        ("walk", {"command": (0, 0, 0)}, "they may be from_backup, take_over, and"),
     ],
 )
 def test_options_that_are_refused(make, task, options, message):
@@ -176,52 +131,7 @@ def test_options_that_are_refused(make, task, options, message):
         make(task).reset(seed=0, options=options)
 
 
-def test_numbers_of_numpy_are_numbers(make):
-    numbers = dict(kp=55.0, kd=1.5, torque_limit=30, velocity_limit=21.0, action_filter=4.0)
-    numbers |= dict(target_speed=0.75, sim_hz=400, action_repeat=20, phase_hz=1.5)
-    of_numpy = {
-        k: np.float32(x) if isinstance(x, float) else np.int64(x) for k, x in numbers.items()
-    }
-    scale, weights = (0.25, 0.5, 1.0), {"yaw": 0.5}
-    plain = make(**numbers, action_scale=scale, reward_weights=weights)
-    env = make(
-        **of_numpy,
-        action_scale=np.array(scale, np.float32),
-        reward_weights={"yaw": np.float32(0.5)},
-    )
-    assert play(env, 10, seed=0) == play(plain, 10, seed=0)
-    assert play(env, 10, seed=0) != play(make(), 10, seed=0)
-
-
-def test_a_step_may_be_longer_than_the_time_between_pushes(make, monkeypatch):
-    env = make("command", action_repeat=6000, **random(push_speed=0.01))  # 12 s
-    pushes = []
-    monkeypatch.setattr(env.robot, "disturb", pushes.append)
-    monkeypatch.setattr(env.robot, "hold", lambda *_: 0.0)
-    seen = [env.reset(seed=0)[0][-3:].tolist()]
-    for _ in range(3):
-        seen.append(env.step(STAND)[0][-3:].tolist())
-    assert len(pushes) == 2  # none at the beginning
-    assert len({*map(tuple, seen)}) == 4  # a command for each step
-    assert env.metadata["render_fps"] == 1
-
-
 # ------------------------------------------------------------------------------- movements
-
-
-def test_standing(make):
-    env = make()
-    env.reset(seed=0)
-    for _ in range(40):
-        _, rew, terminated, truncated, info = env.step(STAND)
-        assert not terminated
-        assert not truncated
-    base = env.robot.base()
-    assert 0.27 < base.position[2] < 0.30
-    assert base.rotation[2, 2] > 0.999
-    assert info["energy"] < 5
-    assert not info["is_success"]  # that is no walk
-    assert type(rew) is float
 
 
 def test_the_trot_walks(make):
@@ -236,20 +146,6 @@ def test_the_trot_walks(make):
     assert abs(env.robot.base().position[1]) < 0.5 * info["x_position"]
 
 
-def test_joints_do_not_chatter(make):
-    """With merged links and no inertia from the file it would be more than a kilowatt."""
-    env = make()
-    rng = np.random.default_rng(0)
-    env.reset(seed=0)
-    energies = []
-    for _ in range(100):
-        _, _, terminated, _, info = env.step(0.3 * rng.normal(size=12))
-        energies.append(info["energy"])
-        if terminated:
-            env.reset()
-    assert 10 < np.mean(energies) < 150
-
-
 @pytest.mark.slow
 def test_the_demonstration_gets_up(make):
     env = make("recover")
@@ -260,20 +156,6 @@ def test_the_demonstration_gets_up(make):
             *_, info = env.step(env.target_policy(env.t))
         standing.append(info["is_success"])
     assert np.mean(standing) >= 0.8
-
-
-def test_falls_are_all_sorts(make):
-    env = make("recover")
-    up = []
-    for seed in range(12):
-        _, info = env.reset(seed=seed)
-        assert not info["is_success"]
-        up.append(env.robot.base().rotation[2, 2])
-    assert min(up) < -0.9
-    assert max(up) > 0.5
-    env = make("recover", reset_noise=False)
-    env.reset()
-    assert env.robot.base().rotation[2, 2] < -0.9
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -366,19 +248,6 @@ def test_backup_and_restore(make, randomized):
     assert (env.reset()[0] != then).any()
 
 
-@pytest.mark.parametrize("how", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_are_environments_of_their_own(make, how):
-    env = make(target_speed=0.7, prev_epochs=3)
-    expected = play(env, 3, seed=0)
-    twin = how(env)
-    assert (twin.target_speed, twin.epoch) == (0.7, 3)
-    assert play(twin, 3, seed=0) == expected
-    twin.close()
-    del twin
-    gc.collect()
-    assert play(env, 3, seed=0) == expected
-
-
 def test_a_simulation_that_fails_ends_the_episode_and_is_replaced(make):
     env = make()
     expected = play(env, 3, seed=0)
@@ -452,13 +321,6 @@ def test_a_step_is_25_substeps_of_pd_control(make, monkeypatch):
         np.testing.assert_allclose(log.torque, np.clip(torque, -33.5, 33.5))
     assert np.abs(log.torque).max() == 33.5  # the limit has mattered
     assert env.t == pytest.approx(0.15)
-
-
-def test_targets_stay_within_the_joints_limits(make):
-    env = make(action_scale=(9, 9, 9))
-    env.reset(seed=0)
-    env.step(np.full(12, 5.0))  # beyond the action space, too
-    assert env.robot.samples[-1].target == pytest.approx(env.robot.upper)
 
 
 def state_of(env):
@@ -731,25 +593,13 @@ def test_action_filter(make):
 # -------------------------------------------------------------------------------- pictures
 
 
-def test_pictures_follow_the_robot(make):
-    env = make(render_mode="rgb_array", reset_noise=False)
-    env.reset()
-    assert env.metadata["render_fps"] == 20
-
-    def brown(picture):
-        """Where the robot is: rows and columns; the floor is blue and white."""
-        red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
-        return np.nonzero(red > blue + 20)
-
-    for place in ((0, 0, 0.28), (30.0, 7.0, 0.28)):
-        env.robot.place(place, (0, 0, 0), STANCE.tolist())
-        picture = env.render()
-        assert picture.shape == (360, 480, 3)
-        assert picture.dtype == np.uint8
-        rows, columns = brown(picture)
-        assert len(rows) > 5000
-        assert abs(rows.mean() - 180) < 40
-        assert abs(columns.mean() - 240) < 40
+def test_pictures(make):
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert (picture.shape, picture.dtype) == ((360, 480, 3), np.uint8)
+    red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
+    assert (red > blue + 20).sum() > 5000  # the robot; the floor is blue and white
 
 
 @pytest.mark.parametrize("display", [None, ":87"])
@@ -779,13 +629,6 @@ def test_the_window_follows_the_robot_at_its_own_speed(make, monkeypatch):
     assert len(looks) == 2
     np.testing.assert_array_equal(looks[-1], env.robot.base().position)
     assert sleeps == pytest.approx([0.0, 0.05])
-
-
-def test_a_second_window_is_refused(monkeypatch):
-    monkeypatch.setattr(bullet, "has_display", lambda: True)
-    monkeypatch.setattr(pybullet, "connect", lambda mode, **_: -1)
-    with pytest.raises(UserError, match="one at a time"):
-        QuadrupedEnv(render_mode="human")
 
 
 def test_nothing_is_printed(capfd, monkeypatch):

@@ -57,20 +57,6 @@ def test_what_follows_is_what_would_have_followed():
         env.close()
 
 
-def test_it_goes_back_and_forth(two):
-    walk, recover = two
-    for env, other in ((recover, walk), (walk, recover), (walk, walk), (recover, walk)):
-        env.reset(options={"take_over": other})
-        assert env.robot is other.robot
-        env.step(np.zeros(12))
-        assert env.t == env.dt
-    recover.reset(seed=1)  # an episode of its own
-    assert not recover.robot.base().position[0] > 0.1
-    recover.close()
-    with pytest.raises(UserError, match="closed"):  # it was the only robot
-        walk.step(np.zeros(12))
-
-
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [
@@ -107,27 +93,3 @@ def test_robots_must_be_alike(make, mine, theirs):
         env.reset(options={"take_over": other})
     env.reset(seed=0)  # it still has a robot of its own
     assert env.robot is not other.robot
-
-
-def test_a_simulation_that_has_failed_is_not_taken_over(make):
-    env, other = make(), make()
-    expected = play(env, 3, seed=0)
-    other.reset(seed=0)
-    other.robot._measure = lambda: setattr(other.robot, "velocity", [np.nan] * 12)
-    _, _, terminated, _, _ = other.step(np.zeros(12))
-    assert terminated
-    with pytest.raises(UserError, match="has failed; reset that environment first"):
-        env.reset(options={"take_over": other})
-    other.reset(seed=1)
-    env.reset(options={"take_over": other})
-    assert play(env, 3, seed=0) == expected
-
-
-def test_what_cannot_be_taken_over(two):
-    walk, recover = two
-    with pytest.raises(UserError, match="take_over is 3; it must be another QuadrupedEnv"):
-        recover.reset(options={"take_over": 3})
-    with pytest.raises(UserError, match="must be reset first"):
-        walk.reset(options={"take_over": recover})
-    with pytest.raises(UserError, match="no other option"):
-        walk.reset(options={"take_over": walk, "from_backup": True})

@@ -1,4 +1,4 @@
-"""Learners on the quadruped: every kind of algorithm, processes, and what can be watched after."""
+"""Training the quadruped in two processes, and what can be watched after."""
 
 import json
 import subprocess
@@ -10,27 +10,7 @@ import pytest
 
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2 import a2c, sac
 from spinup_tf2.cli import test_policy as watching
-from spinup_tf2.utils.run_utils import EnvFn
-from tests import off_policy_runs
-from tests import on_policy_runs as runs
-
-WALK, RECOVER = EnvFn("QuadrupedWalk-v0"), EnvFn("QuadrupedRecover-v0")
-
-
-@pytest.mark.slow
-def test_sac_trains(tmp_path):
-    _, rows = off_policy_runs.train(sac, tmp_path, WALK, max_ep_len=400)
-    assert len(rows) == 2
-    assert all(np.isfinite(float(row["AverageTestEpRet"])) for row in rows)
-
-
-@pytest.mark.slow
-def test_a2c_trains_in_several_at_once(tmp_path):
-    kwargs = dict(num_envs=2, vectorization="threads", max_ep_len=100)
-    _, rows = runs.train(a2c, tmp_path, RECOVER, **kwargs)
-    assert [float(row["EpLen"]) for row in rows] == [100, 100]
 
 
 @pytest.mark.commands

@@ -1,5 +1,12 @@
-"""Converts spaces to JSON, and back from files that are not trusted."""
+"""Converts arguments of environments, and spaces, to JSON, and back from files not trusted.
 
+JSON has no tuples and no arrays, and its keys are always strings. An environment that is given a
+list instead of a tuple, or "1" instead of 1, might be a different one. So a tuple is written as
+`{"__tuple__": [...]}`, and an array as `{"__array__": [...], "dtype": "float32"}`; what cannot be
+written is refused.
+"""
+
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +14,72 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, kind_and_line
 
-_DEEPEST = 32
+_TUPLE, _ARRAY = "__tuple__", "__array__"
+_DTYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+_DTYPES += ("float16", "float32", "float64")
+_LONGEST = 2**12  # numbers in an array: every checkpoint contains them
+_DEEPEST = 32  # Dicts and Tuples inside one another
 LARGEST_SPACE = 2**24  # numbers, such as a color image of 2300 x 2300; anything more is a mistake
+
+# ---------------------------------------------------------------- arguments
+
+
+def to_json(value: Any) -> Any:
+    """Convert an argument, or a dict of arguments, for `json.dumps`.
+
+    Raises:
+        TypeError: It could not be restored from JSON; the message says why.
+    """
+    try:
+        return _to_json(value)
+    except RecursionError as error:
+        raise TypeError("an argument contains itself, which JSON cannot hold") from error
+
+
+def _to_json(value):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and str(value.dtype) in _DTYPES:
+        if value.size > _LONGEST or (value.size == 0 and value.ndim > 1):
+            raise TypeError(f"an argument is an array of shape {value.shape}, which is not written")
+        return {_ARRAY: value.tolist(), "dtype": str(value.dtype)}
+    if type(value) is tuple:
+        return {_TUPLE: [_to_json(each) for each in value]}
+    if type(value) is list:
+        return [_to_json(each) for each in value]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or key in (_TUPLE, _ARRAY):
+                raise TypeError(f"an argument has the key {key!r}, which JSON cannot hold")
+        return {key: _to_json(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):  # of a class of its own
+        raise TypeError(f"an argument is a {type(value).__name__}, which JSON cannot hold")
+    json.dumps(value)
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """Convert the result of `to_json` back; raise ValueError if `value` is not one."""
+    if isinstance(value, list):
+        return [from_json(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: from_json(each) for key, each in value.items()}
+    if isinstance(made.get(_TUPLE), list) and len(made) == 1:
+        return tuple(made[_TUPLE])
+    if made.keys() == {_ARRAY, "dtype"} and str(made["dtype"]) in _DTYPES:
+        try:
+            return np.array(made[_ARRAY], made["dtype"])
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"{value} is no array") from error
+    if _TUPLE in made or _ARRAY in made:
+        raise ValueError(f"{value} is neither a tuple nor an array")
+    return made
+
+
+# ---------------------------------------------------------------- spaces
 
 
 def space_to_json(space: spaces.Space) -> dict[str, Any]:
@@ -49,9 +118,9 @@ def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
             raise UserError(f"It has more than {LARGEST_SPACE} numbers.")
         return _from_json(data)
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
-        raise UserError(f"The file describes no space ({_reason(error)}).") from error
+        raise UserError(f"The file describes no space ({kind_and_line(error)}).") from error
     except (TypeError, ValueError) as error:
-        raise UserError(f"The file describes no usable space. {_reason(error)}") from error
+        raise UserError(f"The file describes no usable space. {kind_and_line(error)}") from error
 
 
 def _size(data, depth=0):
@@ -97,10 +166,6 @@ def _from_json(data):
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(np.array(data["nvec"]), dtype, start=np.array(data["start"]))
     return spaces.MultiBinary(data["n"])
-
-
-def _reason(error):
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _bound_to_json(bound):
