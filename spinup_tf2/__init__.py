@@ -40,7 +40,7 @@ register_envs()
 _HOME = {name: module_of(name) for name in ALGORITHMS} | {
     "Logger": "spinup_tf2.files.logger",
     "EpochLogger": "spinup_tf2.files.logger",
-    "export": "spinup_tf2.exporting.export",
+    "export": "spinup_tf2.exporting",
 }
 
 __all__ = [*_HOME, "__version__"]
@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # for editors, which do not call __getattr__
     from spinup_tf2.algos.td3 import td3 as td3
     from spinup_tf2.algos.trpo import trpo as trpo
     from spinup_tf2.algos.vpg import vpg as vpg
-    from spinup_tf2.exporting.export import export as export
+    from spinup_tf2.exporting import export as export
     from spinup_tf2.files.logger import EpochLogger as EpochLogger
     from spinup_tf2.files.logger import Logger as Logger
 

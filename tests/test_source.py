@@ -18,7 +18,7 @@ AUDITED = "files/unpickling.py"
 CALLERS = {
     "load_trusted": ["cli/agents.py"],
     # The second reads back what it has just written.
-    "load_saved_model": ["training/saved_policy.py", "exporting/formats.py"],
+    "load_saved_model": ["training/saved_policy.py", "exporting.py"],
     "load_private": ["experiments/run_entrypoint.py"],
     # Of this package, of what the user has typed, and of what a file names, where it may.
     "import_module": [

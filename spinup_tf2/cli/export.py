@@ -17,7 +17,7 @@ def main(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     import_for_command(args.modules)
     quiet_tensorflow()
-    from spinup_tf2.exporting.export import export
+    from spinup_tf2.exporting import export
 
     exported = export(
         args.fpath,

@@ -159,10 +159,7 @@ def shown_or_recorded(
     if directory:
         there = sorted(Path(directory).glob(f"{glob.escape(name)}-episode-*.mp4"))
         if there:
-            raise UserError(
-                f"{there[0]} is there already; give --record another directory, or remove "
-                f"{'it' if len(there) == 1 else f'the {len(there)} videos of this name'}."
-            )
+            raise UserError(f"{there[0]} is there already; give --record another directory.")
     env = make_to_render(make, render_mode)
     try:
         if directory:
@@ -181,23 +178,21 @@ def shown_or_recorded(
         print(f"Wrote {videos} video{'' if videos == 1 else 's'} to {directory}")
 
 
-def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
+def record(env: gym.Env, directory: str | os.PathLike, name: str, replace: bool = True) -> gym.Env:
     """Insert a `Recorder` into an environment, and return the environment.
 
     It is put inside the wrappers that skip frames, so that videos show all frames at the speed of
     the game. Such wrappers have a class attribute `skips_frames = True`.
     """
-    skipping = [each for each in wrappers_of(env) if _skips_frames(each)]
-    if not skipping:
-        return Recorder(env, directory, name)
-    innermost = skipping[-1]
-    innermost.env = Recorder(innermost.env, directory, name)
-    return env
-
-
-def _skips_frames(wrapper):
     of_gymnasium = (AtariPreprocessing, MaxAndSkipObservation)
-    return getattr(wrapper, "skips_frames", False) or isinstance(wrapper, of_gymnasium)
+    innermost = None
+    for each in wrappers_of(env):
+        if getattr(each, "skips_frames", isinstance(each, of_gymnasium)):
+            innermost = each
+    if innermost is None:
+        return Recorder(env, directory, name, replace)
+    innermost.env = Recorder(innermost.env, directory, name, replace)
+    return env
 
 
 class Recorder(gym.Wrapper):
@@ -214,6 +209,8 @@ class Recorder(gym.Wrapper):
         env: Environment with the render mode "rgb_array".
         directory: Directory for the videos, created if necessary.
         name: Prefix of their names.
+        replace: Whether videos replace those of the same name. If not, the number of each video is
+            the next one that neither a video nor another recorder in this directory has.
 
     Attributes:
         videos: Number of complete videos.
@@ -222,7 +219,7 @@ class Recorder(gym.Wrapper):
         VideoError: In `reset`, `step` and `close`: a video cannot be written.
     """
 
-    def __init__(self, env: gym.Env, directory: str | os.PathLike, name: str):
+    def __init__(self, env: gym.Env, directory: str | os.PathLike, name: str, replace: bool = True):
         super().__init__(env)
         try:
             from imageio_ffmpeg import read_frames, write_frames
@@ -235,6 +232,7 @@ class Recorder(gym.Wrapper):
         self._read_frames, self._write_frames = read_frames, write_frames
         # Absolute, because ffmpeg would take text before a colon for a protocol.
         self._directory, self._name = os.path.abspath(directory), name
+        self._replace, self._number = replace, 0
         self._first = None  # first frame of the episode
         self._video = None
         self.videos = 0
@@ -289,18 +287,34 @@ class Recorder(gym.Wrapper):
 
     def _begin(self):
         height, width, _ = self._first.shape
-        episode = f"{self._name}-episode-{self.videos}"
-        self._path = os.path.join(self._directory, f"{episode}.mp4")
-        # ffmpeg goes by the file's extension; programs that look for videos ignore hidden files.
-        self._part = os.path.join(self._directory, f".{episode}.part.mp4")
         fps = frames_per_second(self.env)
+        while not self._claim():
+            self._number += 1
         with self._encoding():
-            Path(self._part).unlink(missing_ok=True)  # left over from a process that was killed
             self._video = self._write_frames(
                 self._part, (width, height), fps=fps, quality=6, macro_block_size=2
             )
             self._video.send(None)  # starts the encoder
             self._video.send(self._first)
+
+    def _claim(self):
+        """Choose the paths of the next video; return False if another one has them."""
+        episode = f"{self._name}-episode-{self._number}"
+        self._path = os.path.join(self._directory, f"{episode}.mp4")
+        # ffmpeg goes by the file's extension; programs that look for videos ignore hidden files.
+        self._part = os.path.join(self._directory, f".{episode}.part.mp4")
+        with self._encoding():
+            if self._replace:
+                Path(self._part).unlink(missing_ok=True)  # left over from a process that was killed
+                return True
+            try:
+                Path(self._part).touch(exist_ok=False)  # others see that the number is taken
+            except FileExistsError:
+                return False
+            if os.path.lexists(self._path):
+                os.remove(self._part)
+                return False
+            return True
 
     def _finish(self):
         if self._video is None:
@@ -316,6 +330,7 @@ class Recorder(gym.Wrapper):
             raise
         self._video = None
         self.videos += 1
+        self._number += 1
 
     @contextmanager
     def _encoding(self):

@@ -79,17 +79,6 @@ def from_json(value: Any) -> Any:
     return made
 
 
-def without_tags(value: Any) -> Any:
-    """Convert the result of `to_json` to what plain JSON would give, with lists for tuples."""
-    if isinstance(value, list):
-        return [without_tags(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {_TUPLE}:
-        return without_tags(value[_TUPLE])
-    return {key: without_tags(each) for key, each in value.items()}
-
-
 # ---------------------------------------------------------------- spaces
 
 

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.disk import DamagedCheckpoint, read_json, read_numbered
+from spinup_tf2.files.disk import DamagedCheckpoint, StoredArray, read_json, read_numbered
 from spinup_tf2.files.run_directory import runs_in
 
 WEIGHTS = "weights.npz"
@@ -68,8 +66,8 @@ def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
     return info
 
 
-def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
-    """Return the arrays of weights.npz, in the order of the variables."""
+def read_weights(save_dir: str | os.PathLike) -> list[StoredArray]:
+    """Return the arrays of weights.npz, in the order of the variables; see `StoredArray`."""
     try:
         return read_numbered(Path(save_dir, WEIGHTS))
     except DamagedCheckpoint as error:

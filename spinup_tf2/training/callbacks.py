@@ -1,14 +1,12 @@
 """The callbacks of a run: those passed in `callbacks`, and those that other options create."""
 
-import inspect
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,6 @@ from spinup_tf2.callbacks import (
     StopAtReturn,
     StopWithoutImprovement,
     has_hooks,
-    hook_of,
-    not_available,
     seconds_of,
 )
 from spinup_tf2.core.on_policy import actor_for
@@ -38,8 +34,9 @@ from spinup_tf2.envs.rendering import (
 )
 from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.files.env_spec import describe_env, make_described
-from spinup_tf2.parallel.mpi import broadcast_object, proc_id
-from spinup_tf2.tracking.tracker import Tracker, check_installed
+from spinup_tf2.files.logger import number_in
+from spinup_tf2.parallel.mpi import broadcast_object
+from spinup_tf2.tracking import Tracker, check_installed
 from spinup_tf2.training.evaluation import NO_RESULTS, evaluate
 from spinup_tf2.training.settings import Settings
 
@@ -61,8 +58,6 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     callbacks = [
         _named(each) if isinstance(each, str) else each for each in settings.callbacks or ()
     ]
-    for callback in callbacks:
-        _check_signatures(callback)
     if settings.stop_at_return is not None:
         callbacks.append(StopAtReturn(settings.stop_at_return))
     if settings.stop_without_improvement is not None:
@@ -78,10 +73,6 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     return callbacks
 
 
-# Columns that callbacks cannot use: those of each row that are logged later or that `plot` adds.
-_TAKEN = ("Epoch", "TotalEnvInteracts", "Time", "Unit", "Condition1", "Condition2", "Performance")
-
-
 def _named(name):
     """Return the object that `module:Name` stands for; an instance if it is a class."""
     module, _, attribute = name.rpartition(":")
@@ -89,136 +80,64 @@ def _named(name):
         import_named(module)
         found = getattr(sys.modules[module], attribute)
         if not has_hooks(found):  # checked before it is called
-            raise TypeError(
-                f"it has none of the methods {', '.join(HOOKS)} of its own, or is Keras's"
-            )
+            raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
         return found() if isinstance(found, type) else found
     except Exception as error:  # a module may raise anything
-        raise not_available(name, error) from error
-
-
-def _check_signatures(callback):
-    """Raise UserError now if a method does not take the arguments with which it will be called."""
-    for hook, names in HOOKS.items():
-        method = hook_of(callback, hook)
-        if method is None:
-            continue
-        try:
-            inspect.signature(method).bind(*names)
-        except ValueError:
-            continue  # written in C, without a known signature
-        except TypeError as error:
-            raise UserError(
-                f"the callback {_kind(callback)} has a method {hook}{inspect.signature(method)}, "
-                f"and it is called with ({', '.join(names)}): {error}."
-            ) from error
-
-
-def _checked_columns(callback, columns):
-    """Return a callback's columns as a dict of floats, blank ("") for None."""
-    who = f"columns() of the callback {_kind(callback)} returned"
-    if not isinstance(columns, Mapping):
-        raise UserError(f"{who} {columns!r}; it must be a dict of numbers by column.")
-    checked = {}
-    for name, value in columns.items():
-        if not (isinstance(name, str) and name and name.isprintable()):
-            raise UserError(f"{who} a column {name!r}; a column's name is a text in one line.")
-        value = value.numpy() if hasattr(value, "numpy") else value
-        value = value.item() if hasattr(value, "item") and value.size == 1 else value
-        if not (value is None or isinstance(value, Real)):
-            raise UserError(f"{who} {value!r} for {name}; it must be a number, or None for none.")
-        checked[name] = "" if value is None else float(value)
-    return checked
-
-
-def _as_json(callback, state):
-    """Return the state of a callback as it will be read from JSON, with NumPy's numbers as such."""
-
-    def number(value):
-        if isinstance(value, np.generic):
-            return value.item()
-        raise TypeError(f"it holds a {type(value).__name__}")
-
-    try:
-        return json.loads(json.dumps(state, default=number))
-    except (TypeError, ValueError) as error:
         raise UserError(
-            f"state_dict() of the callback {_kind(callback)} returned what is no JSON ({error}); "
-            "let it return numbers, texts, lists and dicts."
+            f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
+            "where Name is an object in the module, or a class without arguments."
         ) from error
-
-
-def _kind(callback):
-    return f"{type(callback).__name__} {getattr(callback, 'name', '')}".strip()
 
 
 class Callbacks:
     """Calls the callbacks of a run, on rank 0. All methods are collective.
 
     Args:
-        callbacks: Objects with some of the methods of `spinup_tf2.callbacks.Callback`.
+        callbacks: Objects with some of the methods of `spinup_tf2.callbacks.Callback`; none on
+            other ranks.
     """
 
     def __init__(self, callbacks: Sequence[Any]):
-        self._exist = broadcast_object(len(callbacks) > 0)
-        self._callbacks = callbacks if proc_id() == 0 else ()
+        self._callbacks = callbacks
         self._started: list[Any] = []
         self.reason: str | None = None  # reason to stop, on rank 0
 
     def start(self, run: Any) -> None:
         for callback in self._callbacks:
-            if (on_start := hook_of(callback, "on_start")) is not None:
-                on_start(run)
+            if hasattr(callback, "on_start"):
+                callback.on_start(run)
             self._started.append(callback)
 
     def end_epoch(self, run: Any, row: Mapping[str, Any]) -> str | None:
         """Call `on_epoch_end`; return the reason to stop or None, the same on all ranks."""
         self._call("on_epoch_end", run, row)
-        return broadcast_object(self.reason) if self._exist else None
+        return broadcast_object(self.reason)
 
-    def columns(self, run: Any) -> dict[str, float | str]:
-        """Return the columns that callbacks add to the row of this epoch, the same on all ranks.
-
-        Raises:
-            UserError: A column cannot be logged.
-        """
-        known = [] if run.logger.first_row else run.logger.log_headers
-        added: dict[str, float | str] = {}
-        for callback, columns in self._call("columns", run):
-            for name, value in _checked_columns(callback, columns).items():
-                if name in (*added, *run.logger.log_current_row, *_TAKEN):
-                    raise UserError(
-                        f"the callback {_kind(callback)} names a column {name}, and there is one "
-                        "of this name already; give it another one."
-                    )
-                if known and name not in known:
-                    raise UserError(
-                        f"the callback {_kind(callback)} names a column {name}, which progress.txt "
-                        "does not have; its columns are those of the first epoch. Give it None as "
-                        "long as there is no number, and train again for columns that are new."
-                    )
-                added[name] = value
-        return broadcast_object(added) if self._exist else {}
+    def columns(self, run: Any) -> list[tuple[str, float | str]]:
+        """Return the columns that callbacks add to the row of this epoch, the same on all ranks."""
+        added = [
+            (name, "" if value is None else float(number_in(name, value)))
+            for _, columns in self._call("columns", run)
+            for name, value in columns.items()
+        ]
+        return broadcast_object(added)
 
     def end(self, run: Any) -> None:
         """Call `on_end` of all callbacks whose `on_start` did not fail, even if one raises."""
         with ExitStack() as stack:
             for each in reversed(self._started):
-                if (on_end := hook_of(each, "on_end")) is not None:
-                    stack.callback(on_end, run)
+                if hasattr(each, "on_end"):
+                    stack.callback(each.on_end, run)
 
     def _call(self, hook, *arguments):
         """Call a method of all callbacks that have it; return pairs (callback, result)."""
-        able = [(each, hook_of(each, hook)) for each in self._started]
-        return [(each, method(*arguments)) for each, method in able if method is not None]
+        able = [each for each in self._started if hasattr(each, hook)]
+        return [(each, getattr(each, hook)(*arguments)) for each in able]
 
     def states(self) -> list[tuple[str, dict]]:
-        """Return (kind, state) of each callback with a state, as JSON.
-
-        Raises:
-            UserError: A state cannot be written as JSON.
-        """
-        return [(_kind(each), _as_json(each, state)) for each, state in self._call("state_dict")]
+        """Return (kind, state) of each callback with a state, as JSON."""
+        states = [(_kind(each), state) for each, state in self._call("state_dict")]
+        return json.loads(json.dumps(states, default=np.generic.item))
 
     def restore(self, states: Sequence[tuple[str, dict]]) -> None:
         """Restore callbacks, each from the first unused state of its kind, if there is one."""
@@ -230,13 +149,16 @@ class Callbacks:
                 each.load_state_dict(found[1])
 
 
+def _kind(callback):
+    return f"{type(callback).__name__} {getattr(callback, 'name', '')}".strip()
+
+
 class ShowEpisodes(Callback):
     """Callback that shows or records an episode after every `every` epochs, from the first on.
 
     The episode is the first test episode: without noise, from the same seed every time. Its
     environment runs in a process of its own, because graphics libraries clash with TensorFlow and
-    must not end the training. The first failure is reported with a warning. An episode that is
-    broken off leaves no video.
+    must not end the training. The first failure is reported with a warning.
 
     Args:
         option: Name of the option that creates the callback: 'record_every' for an mp4 video in
@@ -254,12 +176,7 @@ class ShowEpisodes(Callback):
         self.records = option == "record_every"
         hint = HINT_IN_TRAINING.format(option)
         check_shown_in_training(option)
-        try:
-            description = describe_env(env, settings.env_fn)
-        except (TypeError, ValueError) as error:
-            raise UserError(
-                f"The environment cannot be made a second time, to be drawn: {error}. {hint}"
-            ) from error
+        description = describe_env(env, settings.env_fn)
         mode = choose_render_mode(self.records, norender=False, hint=hint)
         graphics = {name: os.environ[name] for name in _GRAPHICS if name in os.environ}
         self._drawing = Drawing(partial(make_described, description), mode, graphics, hint)
@@ -287,8 +204,7 @@ class ShowEpisodes(Callback):
         shown = NO_RESULTS
         try:
             if folder is not None:
-                with suppress(FileExistsError):
-                    folder.mkdir()  # without parents: the run may have been moved away
+                folder.mkdir(exist_ok=True)  # without parents: the run may have been moved away
             drawing = replace(self._drawing, folder=folder, name=name)
             with self._environment(drawing, run.ac.action_spec) as envs:
                 actor = actor_for(run.ac, envs)
@@ -299,12 +215,6 @@ class ShowEpisodes(Callback):
                 f"({kind_and_line(error)}). The training continues.",
                 about=self.option,
             )
-        finally:
-            if folder is not None and not shown["TestEpRet"]:
-                # If the environment was closed, the video is finished; if killed, a part is left.
-                for path in (*folder.glob(f"{name}-*.mp4"), *folder.glob(f".{name}-*.mp4")):
-                    with suppress(OSError):
-                        path.unlink()
         videos = [] if folder is None else sorted(folder.glob(f"{name}-*.mp4"))
         if self.records:
             run.videos = videos

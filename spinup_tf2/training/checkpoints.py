@@ -21,8 +21,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,16 +36,12 @@ from spinup_tf2.parallel.mpi import gather_objects, on_root, proc_id
 
 FORMAT = 2
 DIRECTORY = "checkpoint"
-
 MANIFEST, REPLAY = "manifest.json", "replay"
-SERIAL = re.compile(r"\d{6}")
-_RANK_FILE = re.compile(r"rank\d+\.npz")
-_REPLAY_FILE = re.compile(r"\d{6}-rank\d+\.npz")
-_PARTIAL = re.compile(r"\d{6}(-rank\d+\.npz)?\.tmp")
-_OWN_FILE = re.compile(r"(manifest\.json|rank\d+\.npz)(\.tmp)?")  # in the folder of a checkpoint
 
-# Errors that reading a damaged file may raise, including those of NumPy.
-_READ_ERRORS = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError)
+_SERIAL = re.compile(r"\d{6}")
+_REPLAY_FILE = re.compile(r"\d{6}-rank\d+\.npz")
+_LEFT_OVER = re.compile(r"\d{6}(\.tmp|-rank\d+\.npz)")
+_OWN_FILE = re.compile(r"manifest\.json|rank\d+\.npz")  # in the folder of a checkpoint
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -57,10 +53,10 @@ class Saved:
     Attributes:
         path: Directory of the checkpoint.
         run: Description of the run that it belongs to; see `describe_run`.
-        counters: Position of the run and other plain values, as JSON.
+        counters: Position of the run (`epoch`, `step`) and other plain values, as JSON.
         num_ranks: Number of ranks that wrote it.
         replay: Files with steps of replay buffers, the oldest first, each a dict with the keys
-            file, rank, first, end, size and sha256.
+            file, first, end, size and sha256.
     """
 
     path: Path
@@ -109,8 +105,10 @@ class Checkpoints:
         """Return the directory of a checkpoint."""
         return self.root / f"{serial:06d}"
 
+    # ------------------------------------------------------------------------------ reading
+
     def newest(self) -> Saved | None:
-        """Return the complete checkpoint furthest in the run; None if there are none. Collective.
+        """Return the newest complete checkpoint; None if there are none. Collective.
 
         Damaged ones that come after it are named in a warning.
 
@@ -120,11 +118,13 @@ class Checkpoints:
 
         def find():
             problems = []
-            for serial, _ in self._ranked():
+            for serial in self._serials():
                 try:
                     saved = self.check(serial)
                 except DamagedCheckpoint as error:
                     problems.append(f"{self.path_of(serial)} is damaged: {error}")
+                    continue
+                if saved is None:
                     continue
                 for problem in problems:
                     warn(f"{problem}. The one before is used.")
@@ -138,6 +138,24 @@ class Checkpoints:
 
         return on_root(find)
 
+    def check(self, serial: int) -> Saved | None:
+        """Return a checkpoint if it is complete; None if it is somebody's copy.
+
+        Raises:
+            DamagedCheckpoint: It is not complete.
+        """
+        content, path = self._content(serial), self.path_of(serial)
+        if content is None:
+            return None
+        for name, expected in content["files"].items():
+            _check_file(path / name, expected)
+        for each in content["replay"]:
+            _check_file(self.root / REPLAY / each["file"], each)
+        run, counters, files, replay = (
+            content[key] for key in ("run", "counters", "files", "replay")
+        )
+        return Saved(path, run, counters, len(files), replay)
+
     def describe(self) -> dict[str, Any] | None:
         """Return `run` of the newest checkpoint with a valid manifest; None without one. Rank 0.
 
@@ -146,8 +164,8 @@ class Checkpoints:
         """
         for _, content in self._contents():
             counters = content["counters"]
-            done, stopped = counters.get("epoch", 0), counters.get("stopped", "")
-            return content["run"] | dict(epochs_done=done, stopped=stopped)
+            stopped = counters.get("stopped", "")
+            return content["run"] | dict(epochs_done=counters["epoch"], stopped=stopped)
         return None
 
     def best(self) -> tuple[list[np.ndarray], dict[str, Any]]:
@@ -158,83 +176,50 @@ class Checkpoints:
         """
         for serial, content in self._contents():
             path = self.path_of(serial) / rank_file(0)
-            with suppress(AttributeError, DamagedCheckpoint, KeyError, TypeError):
+            with suppress(DamagedCheckpoint, KeyError, TypeError):
                 _check_file(path, content["files"][path.name])
                 best = content["counters"]["best"]
-                known = best["score"], best["epoch"], best.get("success", 0)
+                known = best["score"], best["epoch"], best["success"]
                 if all(isinstance(number, int | float) for number in known):
-                    return numbered(
-                        read_npz(path, lambda name: name.startswith("best/")), "best/"
-                    ), best
+                    own = read_npz(path, lambda name: name.startswith("best/"))
+                    return numbered(own, "best/"), best
         raise UserError(
             f"{self.root.parent} has no checkpoint with weights that have done best: no episode "
             "had ended, or checkpoint_freq was 0."
         )
 
-    def _contents(self):
-        """Yield number and manifest of each checkpoint with a valid one, furthest first."""
-        for serial, content in self._ranked():
-            with suppress(DamagedCheckpoint):
-                yield serial, content or self._content(serial)
+    def _contents(self, *skipped):
+        """Yield number and manifest of each checkpoint with a valid one, the newest first.
 
-    def _ranked(self):
-        """Return number and manifest of all checkpoints, the one furthest in the run first.
-
-        Those whose manifest cannot be used (None) come where their number puts them.
+        Those for which one of the exceptions `skipped` is raised are passed over.
         """
-        ranked, position = [], (0, 0)
         for serial in self._serials():
-            content = None
-            with suppress(DamagedCheckpoint, UserError):
-                content = self._content(serial)
-                if content.get("serial", serial) != serial:  # earlier versions wrote none
-                    continue  # somebody's copy
-                found = (content["counters"].get(name) for name in ("epoch", "step"))
-                position = tuple(x if type(x) is int else 0 for x in found)
-            ranked.append((position, serial, content))
-        ranked.sort(key=lambda each: each[:2], reverse=True)
-        return [(serial, content) for _, serial, content in ranked]
-
-    def check(self, serial: int) -> Saved:
-        """Return a checkpoint if it is complete; raise DamagedCheckpoint if it is not."""
-        content = self._content(serial)
-        path = self.path_of(serial)
-        for name, expected in content["files"].items():
-            _check_file(path / name, expected)
-        for each in content["replay"]:
-            _check_file(self.root / REPLAY / each["file"], each)
-        keys = ("run", "counters", "num_ranks", "replay")
-        return Saved(path, **{key: content[key] for key in keys})
+            with suppress(DamagedCheckpoint, *skipped):
+                if content := self._content(serial):
+                    yield serial, content
 
     def _content(self, serial):
-        """Return the contents of a manifest, after checking that it is unchanged and valid."""
+        """Return the contents of a manifest, after checking that it is unchanged and valid.
+
+        They are None if it names another number.
+        """
         path = self.path_of(serial) / MANIFEST
-        try:
+        with _reading(path):
             _check_regular(path)
             content = read_json(path)
             digest = content.pop("sha256")
             if digest != digest_of(content):
                 raise DamagedCheckpoint(f"{MANIFEST} is not what was written")
-            written_in = content["format"]
-            if written_in == FORMAT:
+            if content["format"] == FORMAT:
                 _check_content(content)
-        except FileNotFoundError as error:
-            raise DamagedCheckpoint(f"{MANIFEST} is missing") from error
-        except OSError as error:  # it may be undamaged, and readable again in a moment
-            raise UserError(f"{path} cannot be read ({error.strerror}).") from error
-        except (*_READ_ERRORS, RecursionError) as error:
-            raise DamagedCheckpoint(
-                f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
-            ) from error
-        if written_in != FORMAT:  # not damaged, so it must not be removed
-            raise UserError(
-                f"{path.parent} is of format {written_in}, and this version of spinup_tf2 reads "
-                f"{FORMAT}; resume it with the version that wrote it."
-            )
-        return content
+                return content if content["serial"] == serial else None
+        raise UserError(  # it is not damaged, and must not be removed
+            f"{path.parent} is of format {content['format']}, and this version of spinup_tf2 reads "
+            f"{FORMAT}; resume it with the version that wrote it."
+        )
 
     def _serials(self):
-        """Return the numbers of all checkpoints on disk, the oldest first.
+        """Return the numbers of all checkpoints on disk, the newest first.
 
         A folder without a manifest is none: somebody else's, or what a crash has left.
         """
@@ -244,12 +229,8 @@ class Checkpoints:
                     f"{folder} is a link, or no directory; checkpoints lie in the run's own "
                     "directory. Remove it, or choose another exp_name, seed or data_dir."
                 )
-        try:
-            names = os.listdir(self.root)
-        except FileNotFoundError:
-            return []
-        found = [name for name in names if SERIAL.fullmatch(name)]
-        return sorted(int(name) for name in found if os.path.lexists(self.root / name / MANIFEST))
+        found = [path.parent.name for path in self.root.glob(f"*/{MANIFEST}")]
+        return sorted((int(name) for name in found if _SERIAL.fullmatch(name)), reverse=True)
 
     # ------------------------------------------------------------------------------ writing
 
@@ -300,7 +281,6 @@ class Checkpoints:
                 serial=serial,
                 run=dict(description),
                 counters=dict(counters),
-                num_ranks=len(written),
                 files=files,
                 replay=replay,
             )
@@ -318,7 +298,7 @@ class Checkpoints:
 
     def _begin(self):
         """Make the folder of a new checkpoint; return its number."""
-        serial = max([serial for serial, content in self._ranked() if content], default=0) + 1
+        serial = max((serial for serial, _ in self._contents(UserError)), default=0) + 1
         for folder in (self.root, self.root / REPLAY):
             folder.mkdir(exist_ok=True)  # without parents: the run may have been moved away
         while True:
@@ -334,39 +314,37 @@ class Checkpoints:
 
         That is size and digest of its file in `folder`, and its entry in `replay` or None.
         """
-        rank = proc_id()
-        own = _write_npz(folder, rank_file(rank), arrays)
+        name = rank_file(proc_id())
+        own = _write_npz(folder / name, arrays)
         if steps is None:
             return own, None
-        name = f"{self.path_of(serial).name}-{rank_file(rank)}"
-        digest = _write_npz(self.root / REPLAY, name, steps.arrays)
-        return own, dict(file=name, rank=rank, first=steps.first, end=steps.end, **digest)
+        name = f"{serial:06d}-{name}"
+        digest = _write_npz(self.root / REPLAY / name, steps.arrays)
+        return own, dict(file=name, first=steps.first, end=steps.end, **digest)
 
     def _complete(self, serial, folder, content):
         """Write the manifest; then rename the folder."""
-        manifest = folder / MANIFEST
         text = json.dumps(dict(content, sha256=digest_of(content)), indent=1)
-        manifest.write_text(text, encoding="utf-8")
-        _sync(manifest)
-        _sync_directory(self.root / REPLAY)
-        _sync_directory(folder)
+        (folder / MANIFEST).write_text(text, encoding="utf-8")
+        for path in (folder / MANIFEST, self.root / REPLAY, folder):
+            _sync(path)
         os.rename(folder, self.path_of(serial))
-        _sync_directory(self.root)
+        _sync(self.root)
 
     def clean(self) -> None:
         """Remove old checkpoints, files that are no longer needed, and leftovers of crashes.
 
         To be called on rank 0 only.
         """
-        own = sorted(((serial, x) for serial, x in self._ranked() if x), reverse=True)
+        own = [*self._contents(UserError)]
         for serial, _ in own[self.keep :]:
             _clear(self.path_of(serial))
         kept = [each for _, content in own[: self.keep] for each in content["replay"]]
         needed = {each["file"] for each in [*self.replay, *kept]}
         newest = own[0][0] if own else 0
         for path in (*self.root.glob("*"), *(self.root / REPLAY).glob("*")):
-            left_over = _PARTIAL.fullmatch(path.name) or _REPLAY_FILE.fullmatch(path.name)
-            if left_over and path.name not in needed and int(path.name[:6]) <= newest:
+            left_over = _LEFT_OVER.fullmatch(path.name) and path.name not in needed
+            if left_over and int(path.name[:6]) <= newest:
                 _clear(path)
 
 
@@ -394,31 +372,31 @@ def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, 
 # ---------------------------------------------------------------------------------- files
 
 
-def measure(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-        return dict(size=file.tell(), sha256=digest.hexdigest())
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Context manager in which a file that cannot be used is a DamagedCheckpoint."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DamagedCheckpoint(f"{path.name} is missing") from error
+    except OSError as error:  # it may be undamaged, and readable again in a moment
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise DamagedCheckpoint(
+            f"{path.name} cannot be read ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _check_content(content):
     """Raise DamagedCheckpoint if the contents of a manifest are not of the expected form."""
-    number = lambda x: type(x) is int and x >= 0  # noqa: E731
-    files, replay = content["files"], content["replay"]
-    ranks = {rank_file(rank) for rank in range(min(content["num_ranks"], len(files)))}
+    files, replay, counters = content["files"], content["replay"], content["counters"]
+    numbers = [counters["epoch"], counters["step"], content["serial"]]
+    numbers += [each[key] for each in replay for key in ("first", "end")]
     sound = (
-        all(isinstance(content[key], dict) for key in ("run", "counters", "files"))
-        and isinstance(replay, list)
-        and content["num_ranks"] == len(ranks) > 0
-        and all(_RANK_FILE.fullmatch(name) for name in files)
-        and ranks == {*files}
+        all(isinstance(each, dict) for each in (content["run"], *files.values(), *replay))
+        and all(type(number) is int and number >= 0 for number in numbers)
+        and {*files} == {rank_file(rank) for rank in range(max(1, len(files)))}
         and all(_REPLAY_FILE.fullmatch(each["file"]) for each in replay)
-        and all(number(each[key]) for each in replay for key in ("rank", "first", "end"))
-        and all(
-            number(each["size"]) and isinstance(each["sha256"], str)
-            for each in [*files.values(), *replay]
-        )
     )
     if not sound:
         raise DamagedCheckpoint(f"{MANIFEST} is not of the form in which manifests are written")
@@ -435,19 +413,20 @@ def _check_regular(path):
 
 
 def _check_file(path, expected):
-    try:
+    with _reading(path):
         _check_regular(path)
-        found = measure(path)
-    except FileNotFoundError as error:
-        raise DamagedCheckpoint(f"{path.name} is missing") from error
-    except OSError as error:  # it may be undamaged, and readable again in a moment
-        raise UserError(f"{path} cannot be read ({error.strerror}).") from error
-    if found["size"] != expected["size"]:
-        raise DamagedCheckpoint(
-            f"{path.name} has {found['size']} bytes instead of {expected['size']}"
-        )
-    if found["sha256"] != expected["sha256"]:
-        raise DamagedCheckpoint(f"{path.name} is not what was written (another SHA-256)")
+        found = _measure(path)
+    if found != {key: expected.get(key) for key in found}:
+        raise DamagedCheckpoint(f"{path.name} is not what was written (another size or SHA-256)")
+
+
+def _measure(path):
+    """Return the size and the digest of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+        return dict(size=file.tell(), sha256=digest.hexdigest())
 
 
 def _clear(path):
@@ -465,25 +444,17 @@ def _clear(path):
             path.rmdir()  # unless there is something else in it
 
 
-def _write_npz(folder, name, arrays):
-    """Write arrays to a file; return its size and digest."""
-    path = Path(folder, name)
-    temporary = path.with_name(f"{name}.tmp")
-    with open(temporary, "wb") as file:
+def _write_npz(path, arrays):
+    """Write arrays to a file, which no manifest names yet; return its size and digest."""
+    path.unlink(missing_ok=True)  # left over from a crash, or a link
+    with open(path, "xb") as file:
         np.savez(file, **arrays)
-    digest = _sync(temporary)
-    os.replace(temporary, path)
-    return digest
+    _sync(path)
+    return _measure(path)
 
 
 def _sync(path):
-    """Flush a file to disk; return its size and digest."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-    return measure(path)
-
-
-def _sync_directory(path):
+    """Flush a file or a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

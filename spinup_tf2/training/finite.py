@@ -18,13 +18,7 @@ from spinup_tf2.parallel.mpi import proc_id
 _LARGEST = float(np.finfo(np.float32).max)
 
 _END = "Training has stopped; the saved policy and the checkpoints are of epochs before."
-_HINTS = {
-    "observation": "Repair the environment, or put a wrapper around it that keeps its "
-    "observations finite.",
-    "reward": "Repair the environment, or put a wrapper around it that keeps its rewards finite "
-    "(gymnasium.wrappers.TransformReward).",
-}
-
+_REPAIR = "Repair the environment, or put a wrapper around it that keeps its {}s finite."
 _DIVERGED = (
     "Look for rewards or observations that are huge, take smaller learning rates, or let "
     "max_grad_norm (where there is one) shorten gradients."
@@ -88,9 +82,27 @@ def check_experience(
         acting: The variables of the policy that acted. They are checked only if something is found:
             an environment is not to blame for the result of actions that are not finite.
     """
-    if not all(map(_all_finite, (obs, rew, last_obs, *(last for *_, last in final_obs)))):
-        check_variables(acting, epoch)
-        _blame(envs, epoch, first_step, obs, rew, final_obs, last_obs)
+    if all(map(_all_finite, (obs, rew, last_obs, *(last for *_, last in final_obs)))):
+        return
+    check_variables(acting, epoch)
+    # (steps before it, what, numbers `[T, n, ...]`), each of which is looked through once.
+    parts = [(0, "observation", obs), (1, "reward", rew), (len(rew), "observation", last_obs[None])]
+    found = []
+    for before, what, numbers in parts:
+        if not _all_finite(numbers):
+            t, i, *component = place = _first(numbers)
+            found.append((before + t, i, what, component, numbers[place]))
+    for t, i, last in final_obs:
+        if not _all_finite(last):
+            component = _first(last)
+            found.append((t + 1, i, "observation", component, last[component]))
+    t, i, what, component, value = min(found, key=lambda each: each[:3])
+    part = f", component {', '.join(map(str, component))}," if component else ""
+    said = f"{value:g}, which float32 cannot hold," if np.isfinite(value) else value
+    raise NonFiniteError(
+        f"The {what} of {envs.labels[i]}{part} is {said} after step {first_step + t} of epoch "
+        f"{epoch}. {_END} {_REPAIR.format(what)}"
+    )
 
 
 def check_info(info: Mapping[str, Any], epoch: int) -> None:
@@ -103,13 +115,20 @@ def check_info(info: Mapping[str, Any], epoch: int) -> None:
         info: Numbers and arrays by name; None and strings are ignored.
         epoch: Number of the epoch, as it is logged.
     """
-    numbers = {
-        name: np.asarray(value, np.float64).ravel()
-        for name, value in info.items()
-        if value is not None and not isinstance(value, str)
-    }
-    if not all(np.isfinite(values).all() for values in numbers.values()):
-        _blame_update(numbers, epoch)
+    found = []  # (fraction of the update before it, whether it is no loss, message)
+    for name, value in info.items():
+        numbers = () if value is None or isinstance(value, str) else value
+        values = np.asarray(numbers, np.float64).ravel()
+        if not np.isfinite(values).all():
+            place, size = int(np.argmin(np.isfinite(values))), len(values)
+            number = f" (number {place + 1} of {size})" if size > 1 else ""
+            said = f"{name}{number} is {values[place]}"
+            found.append((place / size, not name.startswith("Loss"), said))
+    if found:
+        *_, said = min(found)
+        raise NonFiniteError(
+            f"{said} in the update of epoch {epoch} ({_rank()}). {_END} {_DIVERGED}"
+        )
 
 
 def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
@@ -130,48 +149,6 @@ def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
             )
 
 
-# ------------------------------------------------------------------------------- the errors
-
-
-def _blame(envs, epoch, first_step, obs, rew, final_obs, last_obs):
-    """Raise the error of `check_experience`."""
-    found = []  # (steps before it, environment, what, component, value)
-    if not _all_finite(obs):
-        t, i, *component = place = _first(obs)
-        found.append((t, i, "observation", component, obs[place]))
-    if not _all_finite(rew):
-        t, i = place = _first(rew)
-        found.append((t + 1, i, "reward", (), rew[place]))
-    for t, i, last in final_obs:
-        if not _all_finite(last):
-            component = _first(last)
-            found.append((t + 1, i, "observation", component, last[component]))
-    if not _all_finite(last_obs):
-        i, *component = place = _first(last_obs)
-        found.append((len(rew), i, "observation", component, last_obs[place]))
-    t, i, what, component, value = min(found, key=lambda each: each[:3])
-    part = f", component {', '.join(map(str, component))}," if component else ""
-    raise NonFiniteError(
-        f"The {what} of {envs.labels[i]}{part} is {_said(value)} after step "
-        f"{first_step + t} of epoch {epoch}. {_END} {_HINTS[what]}"
-    )
-
-
-def _blame_update(numbers, epoch):
-    """Raise the error of `check_info`."""
-    found = []  # (fraction of the update before it, whether it is no loss, name, value, number)
-    for name, values in numbers.items():
-        if not np.isfinite(values).all():
-            place, size = _first(values)[0], len(values)
-            number = f" (number {place + 1} of {size})" if size > 1 else ""
-            no_loss = not name.startswith("Loss")
-            found.append((place / size, no_loss, name, str(values[place]), number))
-    *_, name, value, number = min(found)
-    raise NonFiniteError(
-        f"{name}{number} is {value} in the update of epoch {epoch} ({_rank()}). {_END} {_DIVERGED}"
-    )
-
-
 def _finite(x):
     # Both are False for nan.
     return np.isfinite(x) if x.dtype == np.float32 else np.abs(x) <= _LARGEST
@@ -184,10 +161,6 @@ def _all_finite(x):
 def _first(x):
     """Return the index of the first element that is not finite."""
     return tuple(np.argwhere(~_finite(x))[0].tolist())
-
-
-def _said(value):
-    return f"{value:g}, which float32 cannot hold," if np.isfinite(value) else str(value)
 
 
 def _rank():

@@ -18,7 +18,7 @@ from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.disk import DamagedCheckpoint, numbered
 from spinup_tf2.files.logger import EpochLogger
-from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
+from spinup_tf2.parallel.mpi import num_procs, proc_id
 from spinup_tf2.training.checkpoints import Checkpoints, NewSteps, Saved, read_ranks, read_steps
 from spinup_tf2.training.rows import BestWeights
 
@@ -45,6 +45,9 @@ class Keeper:
         parts: Objects by name. Those with the methods `env_state(i)` and `set_env_state(i, state)`
             keep state for environment i of this process; the others are ignored.
         replay: The replay buffer, if there is one; its steps are saved separately.
+
+    Attributes:
+        save_failed: Whether the last checkpoint could not be written.
     """
 
     def __init__(
@@ -87,17 +90,14 @@ class Keeper:
                 arrays |= {f"{prefix}/{i}": weight for i, weight in enumerate(weights)}
         for i, env in enumerate(self.indices):
             for name, part in self.parts.items():
-                state = part.env_state(i)
-                arrays |= {f"env{env}/{name}/{key}": value for key, value in state.items()}
+                arrays |= _under(f"env{env}/{name}/", part.env_state(i))
         steps = None
         if self.replay is not None and self.replay.steps > 0:
             if not self.checkpoints.has_steps():
                 self.replay.saved = 0  # so that all that it holds is written again
-            new = {
-                f"env{env}/{key}": value
-                for i, env in enumerate(self.indices)
-                for key, value in self.replay.new_steps(i).items()
-            }
+            new: dict[str, np.ndarray] = {}
+            for i, env in enumerate(self.indices):
+                new |= _under(f"env{env}/", self.replay.new_steps(i))
             steps = NewSteps(new, *self.replay.new_range())
         try:
             self.checkpoints.save(
@@ -116,23 +116,17 @@ class Keeper:
         self.save_failed, self._last_save = False, time.monotonic()
         return True
 
-    def restore(self, saved: Saved) -> tuple[list[dict[str, Any]], float]:
-        """Restore the state of a run. Collective.
-
-        Returns:
-            What the updates of its current epoch have returned so far, and the time in seconds that
-            it has taken.
+    def restore(self, saved: Saved) -> None:
+        """Restore all that `save` has written, but for the counters. Collective.
 
         Raises:
             UserError: The checkpoint cannot be used.
         """
-        counters = saved.counters
         try:
             ranks = read_ranks(saved)
             self._restore_variables(numbered(ranks[0], "variables/"))
             best, acting = (numbered(ranks[0], f"{name}/") for name in ("best", "acting"))
-            self.best.restore(dict(counters["best"]), best, acting)
-            infos, seconds = [*counters["infos"]], float(counters["seconds"])
+            self.best.restore(saved.counters["best"], best, acting)
             # With more processes than before, some have no stored values under these names.
             self.logger.store(**{key: [] for rank in ranks for key in _below(rank, "log/")})
             for values in ranks[proc_id() :: num_procs()]:
@@ -143,24 +137,12 @@ class Keeper:
                     part.set_env_state(i, _below(merged, f"env{env}/{name}/"))
             if self.replay is not None:
                 self._restore_steps(saved, self.replay)
-        except (DamagedCheckpoint, KeyError, TypeError, ValueError, IndexError) as error:
+        except (DamagedCheckpoint, LookupError, TypeError, ValueError) as error:
             raise UserError(
                 f"the checkpoint {saved.path} cannot be used ({error}). Remove it to resume from "
                 "the one before, or start the run again with --overwrite (overwrite=True)."
             ) from error
         self._last_save = time.monotonic()
-        return infos, seconds
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise UserError if progress.txt lacks some of these columns; the file may be missing."""
-        headers = self.logger.log_headers
-        lost = [name for name in columns if name not in headers]
-        if headers and lost:
-            raise UserError(
-                f"progress.txt in {broadcast_object(self.logger.output_dir)} has no column "
-                f"{' and none '.join(lost)}, which the run writes. Put what was taken out back, or "
-                "start the run again with --overwrite (overwrite=True)."
-            )
 
     def _restore_variables(self, values):
         found, own = ([tuple(each.shape) for each in some] for some in (values, self.variables))
@@ -173,9 +155,12 @@ class Keeper:
         own = [f"env{env}/" for env in self.indices]
         for entry, arrays in read_steps(saved, lambda name: name.startswith(tuple(own))):
             for i, prefix in enumerate(own):
-                steps = _below(arrays, prefix)
-                if steps:  # the file may belong to another rank
+                if steps := _below(arrays, prefix):  # the file may belong to another rank
                     replay.put_steps(i, entry["first"], steps)
+
+
+def _under(prefix, arrays):
+    return {f"{prefix}{key}": x for key, x in arrays.items()}
 
 
 def _below(arrays, prefix):

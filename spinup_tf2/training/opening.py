@@ -13,7 +13,12 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
-from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
+from spinup_tf2.envs.spaces import (
+    ActionSpec,
+    action_spec,
+    actions_out_of_reach,
+    pixels_as_numbers,
+)
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.files.run_directory import run_lock
@@ -29,16 +34,14 @@ from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
-from spinup_tf2.training.first_steps import FirstSteps
 from spinup_tf2.training.keeper import variables_of
 from spinup_tf2.training.rebuilding import begin_with
+from spinup_tf2.training.replay import warn_of_changes
 from spinup_tf2.training.run import Run
 from spinup_tf2.training.same_run import (
-    Position,
     check_same_on_all_ranks,
     checkpoint_to_resume,
     describe_run,
-    position_of,
 )
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings, running
@@ -143,7 +146,8 @@ def open_run(
         run_dir = broadcast_object(logger.output_dir)
         logger.save_config(dict(arguments))
         if saved is None and is_own(actor_critic.__module__):
-            for text in pixels_as_numbers(env.observation_space):
+            seen = pixels_as_numbers(env.observation_space)
+            for text in (*seen, *actions_out_of_reach(envs.action_spec)):
                 logger.warn_once(text)
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
@@ -170,10 +174,9 @@ def open_run(
                 contexts=contexts,
             )
             beginning.pop_all()
-            of_name = isinstance(settings.env_fn, EnvFn)  # to which nothing can have been done
-            if saved is None and proc_id() == 0 and not of_name:
-                made_of = description["environment"]
-                FirstSteps(envs, made_of, settings.max_ep_len, logger.warn_once)
+            by_name = isinstance(settings.env_fn, EnvFn)  # to which nothing can have been done
+            if saved is None and proc_id() == 0 and not by_name:
+                warn_of_changes(settings.env_fn, env, description["environment"], logger)
             yield run
 
 
@@ -182,7 +185,6 @@ def _seed_global_generators(settings, envs, saved):
 
     The networks have been initialized before, with the same weights on all ranks.
     """
-    begins = Position() if saved is None else position_of(saved)
-    if proc_id() > 0 or begins != Position():
-        moment = begins.epoch, begins.step
+    moment = (0, 0) if saved is None else (saved.counters["epoch"], saved.counters["step"])
+    if proc_id() > 0 or moment != (0, 0):
         seed_global_generators(environment_seed(settings.seed, envs.indices[0], *moment))

@@ -32,13 +32,13 @@ from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.envs.modules import import_for_file, is_own
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError, kind_and_line, one_line
+from spinup_tf2.files.disk import StoredArray
 from spinup_tf2.files.saves import complete_save, find_save, read_info, read_weights
 
 MOST_LAYERS = 1000
 
 # Arguments that change what networks compute, but not the shapes of their weights.
 _NOT_IN_SHAPES = ("activation", "conv", "background")
-_EARLIER = {"background": 0.0}  # values of arguments that earlier versions did not have
 
 
 def describe_networks(ac: BaseActorCritic, extra: int) -> dict[str, Any] | None:
@@ -49,15 +49,17 @@ def describe_networks(ac: BaseActorCritic, extra: int) -> dict[str, Any] | None:
         extra: Number of variables that are saved with it but not used by it.
     """
     inner = _without_normalization(ac)
-    name = _name_of(type(inner))
-    arguments = _plain_arguments(inner)
-    if name is None or arguments is None:
+    make, arguments = type(inner), _plain_arguments(inner)
+    own = is_own(make.__module__)
+    importable = getattr(sys.modules.get(make.__module__), make.__name__, None) is make
+    if arguments is None or not importable or make.__module__ == "__main__":
         return None
     # A custom class is rebuilt only if it has passed on all of its arguments, and no others.
-    if not is_own(type(inner).__module__) and _parameters_of(type(inner)) != {*arguments}:
+    _, _, *parameters = inspect.signature(make).parameters
+    if not own and {*parameters} != {*arguments}:
         return None
     return {
-        "actor_critic": name,
+        "actor_critic": make.__name__ if own else f"{make.__module__}:{make.__name__}",
         "arguments": arguments,
         "normalize_obs": inner is not ac,
         "extra": extra,
@@ -85,25 +87,11 @@ def _plain_arguments(ac):
         return None
 
 
-def _parameters_of(make):
-    """Return the names of a class's constructor arguments, apart from the spaces."""
-    _, _, *parameters = inspect.signature(make).parameters
-    return {*parameters}
-
-
-def _name_of(make):
-    """Return a class's name for model_info.json; None if it cannot be imported by that name."""
-    module = make.__module__
-    if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:
-        return None
-    return make.__name__ if is_own(module) else f"{module}:{make.__name__}"
-
-
 def build_again(
     networks: Mapping[str, Any],
     observation_space: spaces.Space,
     action_space: spaces.Space,
-    weights: Sequence[np.ndarray],
+    weights: Sequence[np.ndarray | StoredArray],
 ) -> BaseActorCritic:
     """Return the actor-critic that an entry `networks` of model_info.json describes.
 
@@ -126,7 +114,8 @@ def build_again(
             if normalize_obs:
                 ac = NormalizedActorCritic(ac, seen, action_space)
             if not is_own(make.__module__):  # it may create variables when it is called
-                ac.outputs(*_two_steps(ac, seen))
+                noise = ac.action_spec.draw_noise(np.random.default_rng(0), 2)
+                ac.outputs(two_observations(seen), noise)
     except UserError:
         raise
     except Exception as error:  # whatever a constructor raises for arguments that are not its own
@@ -134,11 +123,13 @@ def build_again(
     if len(weights) != len(ac.variables) + extra:
         raise UserError("Its weights are not those of the networks in model_info.json.")
     for variable, weight in zip(ac.variables, weights, strict=False):
-        if (tuple(variable.shape), variable.dtype) != (weight.shape, weight.dtype.name):
+        if _form(variable) != _form(weight):
             raise UserError("Its weights are of another order or type than those of the networks.")
-        if not np.isfinite(weight).all():
+    for variable, weight in zip(ac.variables, weights, strict=False):
+        value = np.asarray(weight)
+        if not np.isfinite(value).all():
             raise UserError("There is NaN or infinity in its weights.")
-        variable.assign(weight)
+        variable.assign(value)
     return ac
 
 
@@ -159,11 +150,6 @@ def _at_most(largest):
         yield
     finally:
         keras.layers.Layer.add_weight = create
-
-
-def _two_steps(ac, seen):
-    """Return the arguments of `outputs` for two observations."""
-    return two_observations(seen), ac.action_spec.draw_noise(np.random.default_rng(0), 2)
 
 
 def _check_entry(networks):
@@ -208,26 +194,37 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     Raises:
         UserError: They do not belong to networks of this kind; nothing is changed.
     """
+
+    def refuse(differences):
+        raise UserError(
+            f"init_from is {run_dir}, whose networks are others than those of this run: "
+            f"{differences}. Use the same kind of environment, the same algorithm or a relative of "
+            "it, and the same ac_kwargs and normalize_obs."
+        )
+
     try:
         save_dir = find_save(run_dir)
     except UserError as error:
         raise UserError(f"init_from is {run_dir}: {error}") from error
-    weights = read_weights(save_dir)[: len(ac.variables)]
-    networks = _networks_in(save_dir)
-    _check_normalization(ac, networks, run_dir)
+    weights, theirs = read_weights(save_dir)[: len(ac.variables)], _networks_in(save_dir)
+    ours = describe_networks(ac, 0)
+    if theirs and ours is not None:
+        there, here = (
+            each["arguments"] | {"normalize_obs": each.get("normalize_obs")}
+            for each in (theirs, ours)
+        )
+        for name in ("normalize_obs", *_NOT_IN_SHAPES):
+            if there.get(name) != here.get(name):
+                refuse(f"their {name} is {there.get(name)!r}, and here it is {here.get(name)!r}")
     for i, pair in enumerate(zip_longest(ac.variables, weights)):
         here, there = map(_form, pair)
         if here != there:
-            raise UserError(
-                f"init_from is {run_dir}, whose networks are others than those of this run: their "
-                f"variable {i + 1} is {there}, and here it is {here}. Use the same kind of "
-                "environment, the same algorithm or a relative of it, and the same ac_kwargs."
-            )
-    _check_not_in_shapes(ac, _arguments_of(networks), run_dir)
-    if not all(np.isfinite(weight).all() for weight in weights):
+            refuse(f"their variable {i + 1} is {there}, and here it is {here}")
+    values = [np.asarray(weight) for weight in weights]
+    if not all(np.isfinite(value).all() for value in values):
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
-    for variable, weight in zip(ac.variables, weights, strict=True):
-        variable.assign(weight)
+    for variable, value in zip(ac.variables, values, strict=True):
+        variable.assign(value)
 
 
 def _form(values):
@@ -243,49 +240,12 @@ def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
     Raises:
         UserError: There is no complete save.
     """
-    return _arguments_of(_networks_in(find_save(run_dir)))
+    return _networks_in(find_save(run_dir)).get("arguments", {})
 
 
 def _networks_in(save_dir):
     """Return the description of the networks in a save; empty if there is none."""
     with complete_save(save_dir):
         networks = read_info(save_dir).get("networks")
-    return networks if isinstance(networks, dict) else {}
-
-
-def _arguments_of(networks):
-    arguments = networks.get("arguments")
-    return _EARLIER | arguments if isinstance(arguments, dict) else {}
-
-
-def _check_normalization(ac, networks, run_dir):
-    """Check that both or neither normalize observations, if the save records it."""
-    here = _without_normalization(ac) is not ac
-    if networks.get("normalize_obs", here) == here:
-        return
-    if here:
-        raise UserError(
-            f"init_from is {run_dir}, which was trained without normalize_obs, and here it is "
-            "True. Leave it out here, too, or begin with a run that was trained with it."
-        )
-    raise UserError(
-        f"init_from is {run_dir}, which was trained with normalize_obs=True, and this run does not "
-        "normalize observations. Give it here, too (only ppo has it); for another algorithm, begin "
-        "with a run of it, or of a relative, that was trained without normalize_obs."
-    )
-
-
-def _check_not_in_shapes(ac, theirs, run_dir):
-    """Check that arguments in `_NOT_IN_SHAPES` are the same, if both are known."""
-    ours = _plain_arguments(_without_normalization(ac))
-    if not theirs or ours is None:
-        return
-    ours = _EARLIER | ours
-    for name in _NOT_IN_SHAPES:
-        there, here = theirs.get(name), ours.get(name)
-        if there != here:
-            raise UserError(
-                f"init_from is {run_dir}, whose networks have {name} {there!r}, and here it is "
-                f"{here!r}: with the same weights they would do something else. Use the same "
-                "ac_kwargs."
-            )
+    known = isinstance(networks, dict) and isinstance(networks.get("arguments"), dict)
+    return networks if known else {}

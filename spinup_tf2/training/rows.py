@@ -7,7 +7,6 @@ import keras
 import numpy as np
 
 from spinup_tf2.core.vector_env import VectorEnv
-from spinup_tf2.errors import UserError
 from spinup_tf2.files.logger import EpochLogger, number_in
 from spinup_tf2.parallel.mpi import mpi_op
 
@@ -35,12 +34,11 @@ class Rows:
         self.logger, self.columns, self.envs, self.tests = logger, columns, envs, tests
         self.infos: list[dict[str, Any]] = []
 
-    def record(self, info: Mapping[str, Any], epoch: int) -> None:
+    def record(self, info: Mapping[str, Any]) -> None:
         """Take what an update has returned into the row of this epoch.
 
         Args:
             info: Scalars by name, the same in all updates; or values for `columns`.
-            epoch: Number of the epoch, as it is logged.
         """
         if info.keys() <= self.columns.keys():
             self.logger.store(**info)
@@ -49,11 +47,6 @@ class Rows:
         self.infos.append(  # Python's numbers, because checkpoints hold them as JSON
             {name: x.item() if isinstance(x, np.generic) else x for name, x in numbers.items()}
         )
-        if self.infos[-1].keys() != self.infos[0].keys():
-            raise UserError(
-                f"An update of epoch {epoch} returned {', '.join(info)} to be logged, "
-                f"and the first one {', '.join(self.infos[0])}; return the same in all of them."
-            )
 
     def log(self, epoch: int, interacts: int, seconds: float) -> None:
         """Set the values of this epoch's row.
@@ -71,16 +64,14 @@ class Rows:
         logger.log_tabular("EpLen", average_only=True)
         if tests:
             logger.log_tabular("TestEpLen", average_only=True)
-        rates = ("SuccessRate", "TestSuccessRate") if tests else ("SuccessRate",)
+        rates = ["SuccessRate", "TestSuccessRate"] if tests else ["SuccessRate"]
         log_successes(logger, rates, self.envs)
         if "VVals" in logger.epoch_dict:  # on-policy
             logger.log_tabular("VVals", with_min_and_max=True)
         logger.log_tabular("TotalEnvInteracts", interacts)
         for name, first in self.infos[0].items() if self.infos else ():
-            several = len(self.infos) > 1
-            logger.log_tabular(
-                name, np.mean([info[name] for info in self.infos]) if several else first
-            )
+            several = [info[name] for info in self.infos]
+            logger.log_tabular(name, np.mean(several) if len(several) > 1 else first)
         logger.store(**{name: [] for name in self.columns})  # blank if there is no value
         for name, all_four in self.columns.items():
             logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
@@ -92,13 +83,6 @@ class Rows:
         logger.check_in_place()
         row = {name: logger.log_current_row.get(name, "") for name in logger.log_headers}
         logger.dump_tabular()
-        # Values that a callback has stored for no column would pile up.
-        for name in [name for name, values in logger.epoch_dict.items() if values]:
-            logger.warn_once(
-                f"values were stored under {name}, which no column of progress.txt shows; a "
-                "callback names columns of its own by what its method columns() returns."
-            )
-            del logger.epoch_dict[name]
         self.infos = []
         return row
 
@@ -149,7 +133,7 @@ class BestWeights:
 
     def __init__(self, networks: Sequence[keras.Variable]):
         self.networks = networks
-        self.record: dict[str, Any] = dict(score=None, epoch=None)
+        self.record: dict[str, Any] = dict(score=None, success=None, epoch=None)
         self.weights = self.acting = [each.numpy() for each in networks]
 
     def note_acting(self) -> None:
@@ -166,7 +150,7 @@ class BestWeights:
         """
         best = self.record
         if score is not None and (
-            best["score"] is None or score > [best.get("success", 0.0), best["score"]]
+            best["score"] is None or score > [best["success"], best["score"]]
         ):
             success, ret = score
             self.record = dict(score=ret, success=success, epoch=epoch)

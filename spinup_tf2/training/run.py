@@ -18,16 +18,20 @@ from spinup_tf2.files.printing import is_terminal, say
 from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
 from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.parallel.tensors import check_params
-from spinup_tf2.tracking.tracker import HISTOGRAMS
-from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.tracking import HISTOGRAMS
 from spinup_tf2.training.callbacks import Callbacks
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
 from spinup_tf2.training.evaluation import NO_RESULTS, evaluate, own_test_episodes
 from spinup_tf2.training.finite import check_experience, check_info, check_step, check_variables
 from spinup_tf2.training.keeper import Keeper, variables_of
-from spinup_tf2.training.resets import Resets
+from spinup_tf2.training.replay import (
+    REPEATED_STEPS,
+    ActionLog,
+    warn_of_strayed,
+    warn_of_wrappers,
+)
 from spinup_tf2.training.rows import BestWeights, Rows, score_of
-from spinup_tf2.training.same_run import Position, how_to_go_on, position_of
+from spinup_tf2.training.same_run import how_to_go_on
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings
 
@@ -91,24 +95,24 @@ class Run:
         self._rows = Rows(logger, columns, (envs, test_envs), self._tests)
         self._test_actor = actor_for(ac, test_envs) if test_envs is not None else None
         self.variables = unique([*ac.variables, *variables_of(state)])
-        log = ActionLog(envs) if settings.deterministic_resume else None
-        envs.log = log
-        parts = {"envs": log, "episodes": envs.episodes, **state}
-        restarted = [part for part in parts.values() if hasattr(part, "restart")]
-        self._resets = Resets(settings, envs, log, restarted, saved is not None, logger)
+        self._log = envs.log = ActionLog(envs) if settings.deterministic_resume else None
+        parts = {"envs": self._log, "episodes": envs.episodes, **state}
+        self._restarted = [part for part in parts.values() if hasattr(part, "restart")]
         self._keeper = Keeper(
             description, checkpoints, logger, envs.indices, self.variables, self.best, parts, replay
         )
         if broadcast_object(bool(settings.track)):  # keeping values is collective
             logger.keep = HISTOGRAMS
         self._began, self._policy_saved = time.monotonic(), True
+        self._resumed = saved is not None
         if saved is not None:
             self._restore(saved)
+        else:
+            warn_of_wrappers(envs.prototype, logger)
         contexts.callback(callbacks.end, self)
         callbacks.start(self)
-        callbacks.columns(self)  # a trial, while there is nothing to lose
         if saved is None and settings.checkpoint_freq:
-            self._save_checkpoint(Position())
+            self._save_checkpoint(0)
 
     def epochs(self) -> Iterator[int]:
         """Yield the numbers of the epochs that are left to train, counted from 0."""
@@ -127,10 +131,28 @@ class Run:
         self._check_saved()
 
     def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
-        """Return the observations from which to act; see `Resets.observations`."""
-        settings = self.settings
+        """Return the observations from which to act, of new episodes if these are due. Collective.
+
+        Args:
+            obs: The latest observations, `[n, ...]`; None at the start of a training run or of its
+                resumption.
+            step: How many steps of the epoch each environment has taken.
+        """
+        settings, log = self.settings, self._log
         self.progress = (self.epoch + step / settings.local_steps) / settings.epochs
-        return self._resets.observations(obs, self.epoch, step, self.logged_epoch)
+        new = log is not None and step == 0 and self.epoch % settings.checkpoint_freq == 0
+        if obs is not None and not new:
+            return obs
+        if log is not None and (not new or (obs is None and self._resumed)):
+            again = log.replay(REPEATED_STEPS if new else None)
+            warn_of_strayed(log, self.logger)
+            if not new:
+                return again
+        for part in self._restarted:
+            part.restart()
+        obs = self.envs.reset(self.epoch, step)
+        check_step(self.envs, self.logged_epoch, step, obs)
+        return obs
 
     def check_step(
         self, step: int, obs: np.ndarray, rew: np.ndarray, final_obs: Mapping[int, Any]
@@ -208,7 +230,7 @@ class Run:
         To be called when `asked_to_stop` returns True.
         """
         text = self._how_to_go_on()
-        if self.settings.checkpoint_freq and not self._save_checkpoint(Position(self.epoch, step)):
+        if self.settings.checkpoint_freq and not self._save_checkpoint(self.epoch, step):
             text = f"What came after the last checkpoint is lost. {text}"
         self._save_policy()  # so that it can be watched
         self.interruption.leave(text)
@@ -216,7 +238,7 @@ class Run:
     def record(self, info: Mapping[str, Any]) -> None:
         """Log what an update has returned in the row of this epoch."""
         check_info(info, self.logged_epoch)
-        self._rows.record(info, self.logged_epoch)
+        self._rows.record(info)
 
     def finish_epoch(self) -> None:
         """Write the epoch's row of the log; if due, test and save the policy, and checkpoint.
@@ -231,7 +253,7 @@ class Run:
         self.envs.add_epoch()
         interacts = (epoch + 1) * settings.steps_per_epoch
         self._rows.log(self.logged_epoch, interacts, self._seconds())
-        for name, value in self._callbacks.columns(self).items():
+        for name, value in self._callbacks.columns(self):
             logger.log_tabular(name, value)
         row = self._rows.write()
         self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
@@ -244,7 +266,7 @@ class Run:
         if settings.checkpoint_freq:
             due = self._keeper.has_waited and (epoch + 1) % settings.checkpoint_freq == 0
             if broadcast_object(last or self._keeper.save_failed or due):
-                self._save_checkpoint(Position(epoch + 1))
+                self._save_checkpoint(epoch + 1)
         self._bar.update()
         if self._stopped:
             logger.log(f"Stopped: {self._stopped}. {self._how_to_go_on()}")
@@ -298,37 +320,35 @@ class Run:
         # The other ranks wait: a rank that exits takes rank 0 down with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 
-    def _save_checkpoint(self, position):
+    def _save_checkpoint(self, epoch, step=0):
         self.logger.check_in_place()
-        check_variables(self.variables, self._first_epoch + position.epoch)
+        check_variables(self.variables, self._first_epoch + epoch)
         counters = dict(
-            epoch=position.epoch,
-            step=position.step,
+            epoch=epoch,
+            step=step,
             infos=self._rows.infos,
             seconds=self._seconds(),
-            columns=self.logger.log_headers,
             callbacks=self._callbacks.states(),
             stopped=self._stopped,
         )
-        return self._keeper.save(counters, position.step == self.settings.local_steps)
+        return self._keeper.save(counters, step == self.settings.local_steps)
 
     def _restore(self, saved):
-        position = position_of(saved)
-        self._rows.infos, seconds = self._keeper.restore(saved)
-        self.epoch, self.first_step = position.epoch, position.step
-        self._began = time.monotonic() - seconds
-        where = f"{position.epoch} of {self.settings.epochs} epochs"
-        if position.step:
-            where += f", and {position.step} steps of each environment"
+        counters = saved.counters
+        self._keeper.restore(saved)
+        self.epoch, self.first_step = counters["epoch"], counters["step"]
+        self._rows.infos = counters["infos"]
+        self._began = time.monotonic() - counters["seconds"]
+        where = f"{self.epoch} of {self.settings.epochs} epochs"
+        if self.first_step:
+            where += f", and {self.first_step} steps of each environment"
         self.logger.log(f"Resuming from {saved.path}, after {where}.")
-        self._callbacks.restore(saved.counters.get("callbacks", []))
-        if saved.counters.get("stopped"):
-            self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
-        if position.epoch >= self.settings.epochs:
+        self._callbacks.restore(counters["callbacks"])
+        if counters["stopped"]:
+            self.logger.log(f"It had stopped: {counters['stopped']}.")
+        if self.epoch >= self.settings.epochs:
             self.logger.log("There is nothing left to do; more epochs would continue it.")
             self._policy_saved = self._save_policy()  # after a crash there may be none
-        else:
-            self._keeper.check_columns(saved.counters.get("columns", []))
 
     def _seconds(self):
         """Return how long the run has taken, excluding the time between stops and resumptions."""

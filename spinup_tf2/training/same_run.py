@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -14,7 +12,7 @@ import gymnasium as gym
 from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, shortened
-from spinup_tf2.files.as_json import space_to_json, to_json, without_tags
+from spinup_tf2.files.as_json import space_to_json, to_json
 from spinup_tf2.files.env_spec import describe_env
 from spinup_tf2.files.run_directory import holds_rows, holds_run, resume_command
 from spinup_tf2.files.serialization import convert_json, is_json_serializable
@@ -33,14 +31,6 @@ _OWN_TO_RANK = (
     *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
     *("render_every", "verbose_episodes", "vectorization", "env_retries", "stall_timeout"),
 )
-
-
-@dataclass(frozen=True)
-class Position:
-    """Position in a training run: `step` steps of each environment into `epoch`, counted from 0."""
-
-    epoch: int = 0
-    step: int = 0
 
 
 def checkpoint_to_resume(
@@ -66,27 +56,13 @@ def checkpoint_to_resume(
     saved = Checkpoints(run_dir).newest()
     if saved is not None:
         check_same_run(saved.run, description, run_dir)
-        check_epochs_left(epochs, position_of(saved).epoch, run_dir)
+        check_epochs_left(epochs, saved.counters["epoch"], run_dir)
     elif on_root(lambda: holds_run(run_dir, output_fname) and holds_rows(run_dir, output_fname)):
         raise UserError(
             f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it again "
             "with --overwrite (overwrite=True), or choose another exp_name, seed or data_dir."
         )
     return saved
-
-
-def position_of(saved: Saved) -> Position:
-    """Return the position in the training run at which a checkpoint was made."""
-    counters = saved.counters
-    try:
-        position = Position(counters["epoch"], counters["step"])
-        if not all(type(x) is int and x >= 0 for x in (position.epoch, position.step)):
-            raise ValueError(f"epoch {position.epoch!r}, step {position.step!r}")
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"the checkpoint {saved.path} does not say where it was made ({error})."
-        ) from error
-    return position
 
 
 def describe_run(
@@ -169,7 +145,10 @@ def how_to_go_on(run_dir: str, settings: Settings, description: Mapping[str, Any
         *modules_of(settings.callbacks),
         *modules_of([description["function"]]),
     ]
-    return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"
+    again = resume_command(run_dir, command["env_name"], modules)
+    if settings.track and {*settings.track} - {"tensorboard"}:  # a run's file cannot ask for it
+        again += f" --track {' '.join(settings.track)}"
+    return f"Resume it with: {again}"
 
 
 def check_same_on_all_ranks(
@@ -221,20 +200,9 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
         run: Description of the run that is to be resumed from it.
         run_dir: Directory of the checkpoint's run, for messages.
     """
-    words = {
-        "algorithm": "algorithm",
-        "environment": "environment",
-        "observation_space": "observation space",
-        "action_space": "action space",
-        "networks": "networks (names and shapes of their variables)",
-    }
-    for name, word in words.items():
-        # Older versions wrote tuples as lists, and only the names of some environments that can now
-        # be described.
-        before, now = without_tags(saved.get(name)), without_tags(run[name])
-        only_named = name == "environment" and isinstance(before, str) != isinstance(now, str)
-        if before != now and not only_named:
-            raise _another_run(run_dir, word, before, now)
+    for name in ("algorithm", "environment", "observation_space", "action_space", "networks"):
+        if saved.get(name) != run[name]:
+            raise _another_run(run_dir, name.replace("_", " "), saved.get(name), run[name])
     if saved.get("num_envs") != run["num_envs"]:
         raise UserError(
             f"the run in {run_dir} has {saved.get('num_envs')} environments, and this would have "
@@ -242,8 +210,7 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
             "processes). Any number of processes can continue it, if num_envs is such that there "
             "are as many environments as before."
         )
-    # Converted once more, since older versions wrote infinity as it is.
-    before, now = convert_json(dict(saved.get("arguments") or {})), run["arguments"]
+    before, now = dict(saved.get("arguments") or {}), run["arguments"]
     free = list(MAY_CHANGE)
     if now.get("deterministic_resume"):
         free.remove("checkpoint_freq")  # it determines when environments begin new episodes
@@ -253,10 +220,6 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
 
 
 def _another_run(run_dir, what, before, now):
-    if isinstance(before, list) and isinstance(now, list):  # show the first difference
-        pairs = enumerate(zip_longest(before, now))
-        number, (before, now) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        what = f"{what}, number {number + 1},"
     before, now = (shortened(repr(value)) for value in (before, now))
     return UserError(
         f"the run in {run_dir} cannot be continued: its {what} was {before} and is now {now}. "

@@ -33,7 +33,7 @@ from spinup_tf2.envs.spaces import (
 )
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.files.as_json import space_from_json, space_to_json
-from spinup_tf2.files.saves import complete_save, find_save, read_info, read_weights
+from spinup_tf2.files.saves import complete_save, read_info, read_weights
 from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.policy_with_memory import Policy, PolicyWithMemory
@@ -173,7 +173,6 @@ def load_networks(
 ) -> LoadedPolicy:
     """Load the networks in `save_dir`; for arguments and errors see `load_policy`."""
     check_keras()
-    _refuse_run(save_dir)
     with complete_save(save_dir):
         info = read_info(save_dir)
         observation_space, action_space = (
@@ -220,8 +219,7 @@ def load_policy(
         under the policies of the on-policy algorithms, which sample.
 
     Raises:
-        UserError: `save_dir` is a run instead of a save, or there is no complete save, or it holds
-            something unexpected.
+        UserError: There is no complete save, or it holds something unexpected.
     """
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
     return policy_of(loaded, deterministic, seed)
@@ -300,31 +298,18 @@ def _seen(observation_space, obs, shape, fits):
     return x
 
 
-def _refuse_run(save_dir):
-    """Raise UserError if `save_dir` is a run, and name the save in it."""
-    try:
-        save = find_save(save_dir)
-    except (OSError, UserError):
-        return
-    raise UserError(
-        f"{save_dir} is a run, and what is to be loaded is a save in it; give {save}, or the run "
-        "to load_policy_and_env."
-    )
-
-
 def _networks_from_weights(save_dir, info, observation_space, action_space, best):
     networks = info.get("networks")
     if networks is None:
         raise UserError(
-            f"The networks in {save_dir} are not this package's own (or were saved by an earlier "
-            f"version), so that they cannot be built again from their weights. {_OPT_IN}"
+            f"The networks in {save_dir} are not this package's own, so that they cannot be built "
+            f"again from their weights. {_OPT_IN}"
         )
-    weights = read_best_weights(save_dir) if best else None
+    best_weights = _best_weights(save_dir) if best else None
     try:
-        if weights is None:
-            weights = read_weights(save_dir)
-        elif isinstance(networks, dict):
+        if best_weights is not None and isinstance(networks, dict):
             networks = networks | {"extra": 0}
+        weights = read_weights(save_dir) if best_weights is None else best_weights
         return build_again(networks, observation_space, action_space, weights)
     except UserError as error:
         raise UserError(
@@ -333,13 +318,13 @@ def _networks_from_weights(save_dir, info, observation_space, action_space, best
         ) from error
 
 
-def read_best_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
+def _best_weights(save_dir):
     """Return the best weights of the run that a save belongs to, from its newest checkpoint.
 
     Also prints their epoch and score.
     """
     arrays, best = Checkpoints(Path(save_dir).parent).best()
-    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
+    success = f"success rate {best['success']:.2f}, " if best["success"] else ""
     print(
         f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
     )

@@ -20,7 +20,6 @@ from spinup_tf2.arguments.checks import (
 from spinup_tf2.arguments.signatures import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
-from spinup_tf2.errors import did_you_mean
 from spinup_tf2.files.logger import check_logger_arguments
 from spinup_tf2.files.printing import warn
 from spinup_tf2.parallel.mpi import num_procs, proc_id
@@ -95,7 +94,7 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
 
         @functools.wraps(complete)
         def checked(*args, **kwargs):
-            bound = _bound(function, signature, args, kwargs)
+            bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             arguments = {name: _plain(value) for name, value in bound.arguments.items()}
             known = {name: value for name, value in arguments.items() if name not in others}
@@ -113,17 +112,6 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
         return cast(Function, checked)
 
     return decorator
-
-
-def _bound(function, signature, args, kwargs):
-    """Return the arguments of a call by name; raise TypeError as Python does if they do not fit."""
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        unknown = [name for name in kwargs if name not in signature.parameters]
-        hint = did_you_mean(unknown[0], signature.parameters) if unknown else ""
-        separated = f";{hint}" if hint else ""
-        raise TypeError(f"{function.__name__}() {error}{separated}") from None
 
 
 def _warn_of_no_effect(arguments, defaults):

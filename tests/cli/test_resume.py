@@ -29,9 +29,9 @@ def write_run(tmp_path):
         saved |= dict(num_envs=4, num_procs=2)
         content = dict(
             format=checkpoint.FORMAT,
-            counters=changes.pop("counters", {}),
+            serial=7,
+            counters=dict(epoch=0, step=0) | changes.pop("counters", {}),
             run=saved | changes,
-            num_ranks=1,
             files={"rank0.npz": dict(size=0, sha256="")},
             replay=[],
         )
@@ -49,7 +49,7 @@ def test_a_run_goes_on_as_it_was(write_run):
     assert parse_resume([run_dir]) == (
         run_dir,
         "ppo",
-        dict(exp_name="exp", quiet=False, num_cpu=2),
+        dict(exp_name="exp", preset=None, quiet=False, num_cpu=2, launcher=None),
         COMMAND,
     )
 
@@ -65,12 +65,20 @@ def test_what_may_change(write_run):
     flags = "--epochs 9 --save_freq 2 --checkpoint_freq 3 --keep_checkpoints 4 --env_retries 5"
     flags += " --stall_timeout None --vectorization async --quiet --cpu 1"
     _, _, options, arguments = parse_resume([write_run(), *flags.split()])
-    assert options == dict(exp_name="exp", quiet=True, num_cpu=1)
+    assert (options["quiet"], options["num_cpu"]) == (True, 1)
     assert arguments == COMMAND | dict(
         **dict(epochs=9, save_freq=2, checkpoint_freq=3, keep_checkpoints=4, env_retries=5),
         **dict(stall_timeout=None, vectorization="async"),
         num_envs=4,  # of the one process, instead of two in each of two
     )
+
+
+def test_trackers_that_are_confirmed(write_run):
+    run_dir = write_run(command=COMMAND | dict(track=["mlflow"]))
+    for flags, names in (("--track mlflow", ["mlflow"]), ("--track None", None)):
+        assert parse_resume([run_dir, *flags.split()])[3]["track"] == names
+    run_dir = write_run(command=COMMAND | dict(track=["tensorboard"]))  # on this machine alone
+    assert parse_resume([run_dir])[3]["track"] == ["tensorboard"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +124,14 @@ def test_refused_arguments(write_run, arguments, message):
         (dict(exp_name="../../home"), "exp_name"),
         (dict(num_envs=0), "does not describe a run"),
         (dict(num_procs="2"), "does not describe a run"),
+        (
+            dict(command=COMMAND | dict(vectorization="async", num_envs=200), num_envs=400),
+            "400 environments that run at the same time.*give --vectorization",
+        ),
+        (
+            dict(command=COMMAND | dict(track=["tensorboard", "wandb"])),
+            r"sends what it logs to tensorboard, wandb; if you want that, say so: --track",
+        ),
     ],
 )
 def test_refused_runs(write_run, changes, message):

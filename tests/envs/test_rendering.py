@@ -7,11 +7,9 @@ import time
 
 import gymnasium as gym
 import numpy as np
-import psutil
 import pytest
 from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
 
-from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.envs.rendering import (
     Recorder,
     VideoError,
@@ -133,6 +131,23 @@ def test_a_video_has_every_frame_of_an_episode(tmp_path, env, steps, frames):
     assert videos == [(60, [*range(frames)], (42, 36))] * 2
 
 
+def test_recorders_that_share_a_directory_take_other_numbers(tmp_path):
+    for _ in range(2):  # the second time, there are videos already
+        envs = [record(Brighter(end=end), tmp_path, "game", replace=False) for end in (3, 5)]
+        for env in envs:
+            env.reset(seed=0)
+        for _ in range(3):
+            for env in envs:
+                env.step(0)
+        for _ in range(2):
+            envs[1].step(0)
+        for env in envs:
+            env.close()
+    names = [f"game-episode-{i}.mp4" for i in range(4)]
+    assert sorted(video.name for video in tmp_path.iterdir()) == names
+    assert [len(read(tmp_path / name)[1]) for name in names] == [4, 6, 4, 6]
+
+
 @pytest.mark.parametrize(
     ("picture", "returned"),
     [
@@ -144,21 +159,6 @@ def test_a_video_has_every_frame_of_an_episode(tmp_path, env, steps, frames):
 def test_what_is_no_picture_is_refused_before_anything_is_recorded(picture, returned):
     with pytest.raises(UserError, match=rf"environment drew an array of {returned}; a picture"):
         make_to_render(lambda mode: Draws(picture), "rgb_array")
-
-
-@pytest.mark.parametrize(
-    ("later", "drew"),
-    [(None, "drew an array of shape"), (np.zeros((32, 48, 3), np.uint8), "drew 48 x 32 pixels")],
-)
-def test_a_later_picture_that_is_none_or_of_another_size(tmp_path, later, drew):
-    first = np.zeros((32, 32, 3), np.uint8)
-    env = Recorder(Draws(first, first, later), tmp_path, "later")
-    env.reset()
-    env.step(0)
-    with pytest.raises(ProtocolError, match=drew):
-        env.step(0)
-    env.close()
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_what_recording_lacks_is_said(tmp_path, monkeypatch):
@@ -257,18 +257,6 @@ def test_without_room_no_video_is_said_to_be_written(tmp_path, capsys):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "Wrote" not in capsys.readouterr().out
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_the_environment_is_not_blamed_for_an_encoder_that_dies(tmp_path):
-    def kill():
-        for process in psutil.Process().children():
-            if "ffmpeg" in process.name():
-                process.kill()
-                process.wait()
-
-    with pytest.raises(VideoError, match=WRITTEN.format(tmp_path)):
-        play(Brighter(), tmp_path, acting(3, kill))
     assert [*tmp_path.iterdir()] == []
 
 

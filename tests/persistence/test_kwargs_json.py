@@ -6,7 +6,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from spinup_tf2.files.as_json import from_json, to_json, without_tags
+from spinup_tf2.files.as_json import from_json, to_json
 
 Point = namedtuple("Point", "x y")
 
@@ -73,8 +73,3 @@ def test_what_contains_itself_is_refused():
     value.append(value)
     with pytest.raises(TypeError, match="contains itself"):
         to_json(dict(x=value))
-
-
-def test_without_tags_it_is_what_json_makes_of_it():
-    value = {"size": (2, (3, 4)), "list": [(5,)]}
-    assert without_tags(to_json(value)) == json.loads(json.dumps(value))

@@ -39,9 +39,3 @@ def test_another_environment_is_another_run(described):
     check_same_run(described((2, 3)), described((2, 3)), "run")
     with pytest.raises(UserError, match=r"its environment was .* and is now"):
         check_same_run(described((2, 3)), described((2, 4)), "run")
-
-
-def test_runs_of_former_versions_go_on(described):
-    """They have lists for tuples, and of some environments only the name."""
-    check_same_run(described([2, 3]), described((2, 3)), "run")
-    check_same_run(described((2, 3)) | dict(environment="Sized"), described((2, 3)), "run")

@@ -151,9 +151,7 @@ def be_killed(rank, step=None, save=None, file=None):
     writer = checkpoints.Checkpoints
     writer.save = counted(writer.save, "save", never)
     in_file = lambda: (count["save"], count["file"]) == (save, file)  # noqa: E731
-    for name in ("_sync", "_sync_directory"):
-        function = counted(getattr(checkpoints, name), "file", in_file)
-        setattr(checkpoints, name, function)
+    checkpoints._sync = counted(checkpoints._sync, "file", in_file)
 
 
 def main(jobs):

@@ -84,15 +84,6 @@ def test_a_clock_that_is_set_back_does_not_change_time(tmp_path, monkeypatch):
     assert seconds.is_monotonic_increasing
 
 
-def test_a_column_that_was_taken_out_is_one_sentence(runs, tmp_path):
-    run_dir = shutil.copytree(runs / "short", tmp_path / "run")
-    path = run_dir / "progress.txt"
-    pd.read_table(path).drop(columns=["EpLen"]).to_csv(path, sep="\t", index=False)
-    with pytest.raises(UserError, match="has no column EpLen, which the run writes"):
-        train(run_dir, resume=True)
-    train(run_dir, epochs=3, resume=True)  # which writes no more
-
-
 @pytest.mark.parametrize(("checkpoint_freq", "epochs"), [(1, 2), (2, 3)])
 def test_a_wrapper_that_remembers_is_named(tmp_path, capsys, checkpoint_freq, epochs):
     """Where new episodes begin, and where those go on that were cut off."""

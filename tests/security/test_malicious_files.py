@@ -12,6 +12,7 @@ import pickle
 import shutil
 import stat
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from spinup_tf2.experiments import calling
 from spinup_tf2.files.disk import atomic_save
 from spinup_tf2.run import main
 from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
+from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.logx import EpochLogger
 from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch
@@ -564,6 +566,20 @@ def test_rows_that_are_none_are_not_resumed(place, kind):
     assert tree(place) == before
 
 
+def test_weights_of_another_shape_are_not_read(place):
+    """A sparse file takes no room on the disk, and much memory once it is read."""
+    path = place / "run" / "tf2_save" / "weights.npz"
+    with np.load(path) as arrays:
+        large = {**arrays, "0": np.zeros((64, 3 * 10**5), np.float32)}
+    np.savez(path, **large)
+    tracemalloc.start()
+    with pytest.raises(UserError, match="weights are of another order or type"):
+        load_policy(path.parent)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40_000_000 < large["0"].nbytes
+
+
 def test_weights_that_are_large_or_no_arrays(tmp_path):
     with zipfile.ZipFile(tmp_path / "0.npz", "w") as archive:
         archive.writestr("0", b"text")
@@ -581,7 +597,7 @@ def test_archives_that_are_small_until_they_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside/x", "..", "/tmp/x", "a/../../outside", "~", "~/x", "-x", "x\ny", "x" * 300]
+    "name", ["../outside/x", "..", "/tmp/x", "a/../../outside", "~", "~/x", "-x", "x\ny"]
 )
 def test_names_that_lead_out_of_the_data_directory(place, capfd, name):
     before = tree(place)

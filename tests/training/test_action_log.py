@@ -7,7 +7,7 @@ import pytest
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed
 from spinup_tf2.parallel.mpi import has_beaten
-from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.replay import ActionLog
 from tests.on_policy_runs import Identity
 
 BOX = gym.spaces.Box(-1, 1, (3,), np.float32)

@@ -45,7 +45,7 @@ def test_without_a_score_they_are_the_first():
     for epoch in (1, 2):
         networks.train(epoch, None)
     assert networks.kept() == 0
-    assert networks.best.record == dict(score=None, epoch=None)
+    assert networks.best.record == dict(score=None, success=None, epoch=None)
     networks.train(3, [0.0, -5.0])
     assert networks.kept() == 3
     networks.train(4, None)
@@ -66,23 +66,21 @@ def test_of_equal_ones_the_first_stays():
     assert networks.kept() == 1
 
 
-@pytest.mark.parametrize("success", [dict(success=0.25), {}])
-def test_what_a_checkpoint_held_is_to_be_surpassed(success):
-    """`success` may be missing, in checkpoints of before there was one."""
+def test_what_a_checkpoint_held_is_to_be_surpassed():
     networks = Networks()
     weights = [np.full(variable.shape, 7.0) for variable in networks.variables]
-    networks.best.restore(dict(score=50.0, epoch=12, **success), weights, [])
-    networks.train(13, [success.get("success", 0.0), 49.0])
+    networks.best.restore(dict(score=50.0, success=0.25, epoch=12), weights, [])
+    networks.train(13, [0.25, 49.0])
     assert networks.kept() == 7
     assert networks.best.record["epoch"] == 12
-    networks.train(14, [success.get("success", 0.0), 51.0])
+    networks.train(14, [0.25, 51.0])
     assert networks.kept() == 14
 
 
 def test_those_that_a_checkpoint_held_for_the_next_score_are_judged():
     networks = Networks()
     acting = [np.full(variable.shape, 3.0) for variable in networks.variables]
-    networks.best.restore(dict(score=None, epoch=None), networks.best.weights, acting)
+    networks.best.restore(dict(score=None, success=None, epoch=None), networks.best.weights, acting)
     networks.best.judge([0.0, 1.0], 4)
     assert networks.kept() == 3
 

@@ -3,7 +3,6 @@
 import sys
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 
@@ -85,78 +84,18 @@ def test_columns_of_their_own(tmp_path, algorithm):
     """Logged, seen by all callbacks, and blank where there is none; also by one that goes on."""
     run = off_policy_runs.train if algorithm is ddpg else train
     options = dict(steps_per_epoch=160, num_envs=1)
-    adds = Adds(dict(A=None, B=0), dict(A=1.5, B=np.float32(2)), dict(A=None, B=np.array([3])))
+    adds = Adds(dict(A=1.5, B=np.float32(2)), dict(A=None, B=np.array([3])))
     diary = Diary()
     _, rows = run(algorithm, tmp_path / "run", **options, epochs=2, callbacks=[diary, adds])
     assert [(row["A"], row["B"]) for row in adds.rows] == [(1.5, 2.0), ("", 3.0)]
     assert [(row["A"], row["B"]) for row in diary.rows] == [("1.5", "2.0"), ("", "3.0")]
     assert diary.rows == rows
-    adds = Adds({}, dict(B=4, A=5))
+    adds = Adds(dict(B=4, A=5))
     options |= dict(epochs=3, resume=True, callbacks=[adds])
     _, rows = run(algorithm, tmp_path / "run", **options)
     assert [(row["A"], row["B"]) for row in rows][1:] == [("", "3.0"), ("5.0", "4.0")]
     _, rows = run(algorithm, tmp_path / "run", **options | dict(epochs=4, callbacks=[]))
     assert (rows[-1]["A"], rows[-1]["B"]) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        ([[1.0]], r"Adds returned \[1.0\]; it must be a dict of numbers by column"),
-        ([{"A\tB": 1.0}], r"Adds returned a column 'A\\tB'; .* text in one line"),
-        ([{3: 1.0}], "Adds returned a column 3; "),
-        ([dict(A=np.zeros(2))], r"Adds returned array\(\[0., 0.\]\) for A; it must be a number"),
-        ([dict(A="much")], "Adds returned 'much' for A; it must be a number"),
-        ([{}, dict(Entropy=1.0)], "Adds names a column Entropy, and there is one of this name"),
-        ([dict(Time=1.0)], "Adds names a column Time, and there is one of this name"),
-        ([dict(Performance=1.0)], "Adds names a column Performance, and there is one of this"),
-        ([{}, {}, dict(A=1.0)], "Adds names a column A, which progress.txt does not have"),
-    ],
-)
-def test_columns_that_cannot_be_logged(tmp_path, returned, message):
-    with pytest.raises(UserError, match=message):
-        train(vpg, tmp_path / "run", epochs=2, callbacks=[Adds(*returned)])
-    if len(returned) == 1:  # in the trial before the first step
-        assert [*tmp_path.iterdir()] == []
-        return
-    rows = (tmp_path / "run" / "progress.txt").read_text().splitlines()
-    assert len(rows) == (2 if len(returned) == 3 else 0)  # the header and the first epoch
-
-
-def test_values_without_a_column_are_said_once_and_dropped(tmp_path, capsys):
-    class Stores(Callback):
-        def on_epoch_end(self, run, row):
-            run.logger.store(Mine=np.ones(3))
-            self.kept = len(run.logger.epoch_dict.get("Mine", ()))
-
-    train(vpg, tmp_path / "run", epochs=4, callbacks=[stores := Stores()])
-    out = capsys.readouterr().out
-    assert out.count("Warning: values were stored under Mine, which no column of") == 1
-    assert stores.kept == 1
-
-
-def test_a_run_that_goes_on_gets_no_new_columns(tmp_path):
-    train(vpg, tmp_path / "run", epochs=1)
-    adds = Adds(dict(A=1.0))
-    with pytest.raises(UserError, match=r"Adds names a column A, which progress.txt does not have"):
-        train(vpg, tmp_path / "run", epochs=2, resume=True, callbacks=[adds])
-    assert adds.rows == []  # before anything is trained
-
-
-def test_methods_that_cannot_be_called_are_refused_before_the_run(tmp_path):
-    class WithoutRow:
-        def on_epoch_end(self, run): ...
-
-    class Diligent:
-        def on_end(self, run, *more, wanted): ...
-
-    for kind, message in (
-        (WithoutRow, r"WithoutRow has a method on_epoch_end\(run\), and it is called with"),
-        (Diligent, r"Diligent has a method on_end\(run, \*more, wanted\), .*'wanted'"),
-    ):
-        with pytest.raises(UserError, match=message):
-            train(vpg, tmp_path / "run", callbacks=[kind()])
-        assert not (tmp_path / "run").exists()
 
 
 def test_numbers_of_the_row_may_be_remembered(tmp_path):
@@ -175,21 +114,6 @@ def test_numbers_of_the_row_may_be_remembered(tmp_path):
     train(vpg, tmp_path / "run", epochs=2, callbacks=[best := Best()])
     [(_, state)] = Checkpoints(tmp_path / "run").newest().counters["callbacks"]
     assert state == dict(best=float(best.best))
-
-
-def test_what_cannot_be_remembered_is_said_at_the_start(tmp_path):
-    class Keeps(Callback):
-        def on_end(self, run): ...
-
-        def state_dict(self):
-            return dict(itself=self)
-
-    with pytest.raises(
-        UserError,
-        match=r"state_dict\(\) of the callback Keeps returned what is no JSON \(it holds a Keeps",
-    ):
-        train(vpg, tmp_path / "run", callbacks=[Keeps()], track=["tensorboard"])
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_those_that_have_started_hear_of_the_end_when_another_does_not_start(tmp_path):
@@ -219,17 +143,6 @@ def test_one_that_raises_ends_the_training_and_all_hear_of_the_end(tmp_path):
     with pytest.raises(RuntimeError, match="after epoch 0"):
         train(vpg, tmp_path / "run", callbacks=[diary, Raises()])
     assert diary.entries == [("start", 0), ("epoch", 0), ("end", 0)]
-
-
-def test_all_hear_of_the_end_though_one_of_them_raises(tmp_path):
-    class Raises(Callback):
-        def on_end(self, run):
-            raise RuntimeError(f"after epoch {run.epoch}")
-
-    diary = Diary()
-    with pytest.raises(RuntimeError, match="after epoch 1"):
-        train(vpg, tmp_path / "run", callbacks=[Raises(), diary])
-    assert diary.entries[-1] == ("end", 1)
 
 
 def test_the_agent_is_saved_where_a_training_is_stopped(tmp_path, monkeypatch):
@@ -302,17 +215,6 @@ def test_stop_at_return():
     assert told == [None, None, None, "the mean return, 10, has reached 10"]
 
 
-def test_numbers_to_stop_at_are_checked():
-    with pytest.raises(UserError, match="threshold is '20'; it must be a number"):
-        StopAtReturn("20")
-    with pytest.raises(UserError, match="threshold is nan"):
-        StopAtReturn(float("nan"))
-    with pytest.raises(UserError, match="epochs is 0; it must be a whole number of at least 1"):
-        StopWithoutImprovement(0)
-    with pytest.raises(UserError, match="min_delta is -1; it must be a number of at least 0"):
-        StopWithoutImprovement(min_delta=-1)
-
-
 def test_stop_without_improvement():
     told = reasons(StopWithoutImprovement(epochs=2, min_delta=1), ["", 5.0, 6.0, 5.5, 7.0])
     assert told == [
@@ -347,12 +249,6 @@ def test_prune(pruned):
     assert told == [None, None, "Optuna's pruner has given the trial up" if pruned else None]
 
 
-def test_off_policy_training_without_tests_stops_by_its_own_episodes(tmp_path):
-    options = dict(steps_per_epoch=160, epochs=3, num_envs=1, num_test_episodes=0)
-    _, rows = off_policy_runs.train(ddpg, tmp_path / "run", **options, stop_at_return=-1e9)
-    assert len(rows) == 1
-
-
 def test_stop_after(monkeypatch):
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
@@ -363,8 +259,6 @@ def test_stop_after(monkeypatch):
         callback.on_epoch_end(run, {})
         assert len(said) == expected
     assert said == ["the time that it was given, 0:01:00, is over"]
-    with pytest.raises(UserError, match="give it a time above 0"):
-        StopAfter()
 
 
 @pytest.mark.parametrize(
@@ -466,19 +360,8 @@ def test_names_that_stand_for_nothing(tmp_path, module, name, reason):
     assert not (tmp_path / "run").exists()
 
 
-class OfAnotherLibrary(Callback):
-    """None of its methods is ever called."""
-
-    def _on_step(self):
-        return True
-
-
 @pytest.mark.parametrize(
-    "value",
-    [
-        *("StopAtReturn", [StopAtReturn], [3], ["no module"], 5),
-        *([OfAnotherLibrary()], [Callback()], [keras.callbacks.TerminateOnNaN()]),
-    ],
+    "value", ["StopAtReturn", [StopAtReturn], [3], ["no module"], 5, [object()]]
 )
 def test_what_is_none_is_refused(tmp_path, value):
     with pytest.raises(UserError, match="it must be a list of objects with on_start"):

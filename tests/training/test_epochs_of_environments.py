@@ -9,8 +9,8 @@ from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.faults import EnvironmentFailure
-from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.evaluation import evaluate
+from spinup_tf2.training.replay import ActionLog
 from tests.off_policy_runs import train as train_off_policy
 from tests.on_policy_runs import FromShow, train
 

@@ -253,7 +253,8 @@ def create_train_env(
         stage: Stage of the level, 1 to 4.
         action_type: Set of actions: "right", "simple", "complex" or "run".
         output_path: Directory for a video of every episode, with all frames of the console:
-            `1-1-episode-0.mp4`, and so on. None for no videos.
+            `1-1-episode-0.mp4`, and so on. Several environments can share it, in which existing
+            videos are kept. None for no videos.
     """
     env_id = f"SuperMarioBros-{world}-{stage}-v0"
     render_mode = None if output_path is None else "rgb_array"
@@ -262,4 +263,4 @@ def create_train_env(
         return env
     from spinup_tf2.envs.rendering import record
 
-    return record(env, output_path, f"{world}-{stage}")
+    return record(env, output_path, f"{world}-{stage}", replace=False)

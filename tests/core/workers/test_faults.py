@@ -21,7 +21,7 @@ from spinup_tf2.core.workers.episodes import Episodes
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed, seed_after
 from spinup_tf2.errors import UserError
-from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.replay import ActionLog
 
 every = pytest.mark.parametrize("vectorization", ["sync", "async"])  # threads: test_threads.py
 

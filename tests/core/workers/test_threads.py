@@ -12,7 +12,7 @@ import pytest
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.faults import EnvironmentFailure
 from spinup_tf2.core.workers.vector import ThreadsVectorEnv
-from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.replay import ActionLog
 from tests.training.test_action_log import Wandering, states, take_back, wander
 
 

@@ -22,11 +22,11 @@ from spinup_tf2.core.nets.numpy_policy import Policy
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.envs.spaces import network_observation_space, to_network
 from spinup_tf2.errors import UserError
-from spinup_tf2.exporting.export import export, largest_difference
+from spinup_tf2.exporting import export, largest_difference
 from spinup_tf2.run import main
 from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data"
 
 OBS = spaces.Box(-1, 1, (4,))
@@ -76,7 +76,7 @@ NETWORKS = {
 
 @pytest.fixture(autouse=True)
 def few_observations(monkeypatch, tmp_path):
-    monkeypatch.setattr("spinup_tf2.exporting.export.OBSERVATIONS", 50)
+    monkeypatch.setattr("spinup_tf2.exporting.OBSERVATIONS", 50)
     monkeypatch.chdir(tmp_path)
 
 
@@ -326,10 +326,10 @@ def test_nothing_is_overwritten_without_a_word(run_of):
     assert contents(path) == first
     (path.parent / "other").mkdir()
     (path.parent / "other" / "file").write_text("precious")
-    with pytest.raises(UserError, match="give another --output"):
+    with pytest.raises(UserError, match="but nothing else"):
         export("run", format, "here/other", overwrite=True)
     (path.parent / "notes.txt").write_text("precious")
-    with pytest.raises(UserError, match=r"notes\.txt is n.* give another --output"):
+    with pytest.raises(UserError, match=r"notes\.txt is there already; .*but nothing else"):
         export("run", format, "here/notes.txt", overwrite=True)
     (path.parent / "notes.txt").unlink()
     export("run", format, "here/out", sample=True, overwrite=True)
@@ -341,21 +341,16 @@ def test_nothing_is_overwritten_without_a_word(run_of):
 def test_a_policy_that_acts_otherwise_is_not_written(run_of, monkeypatch):
     run_of("gaussian")
     act = Policy.act
-    monkeypatch.setattr(Policy, "act", lambda *args: act(*args) + 2e-5 * 500)
-    with pytest.raises(UserError, match=r"are not those of the run.*more than 1e-05. Nothing"):
+    monkeypatch.setattr(Policy, "act", lambda *args: act(*args) + 0.02 * 500)
+    with pytest.raises(UserError, match=r"are not those of the run.*more than 0\.01\. Nothing"):
         export("run", "numpy")
     assert not Path("run_numpy").exists()
 
 
-def test_large_weights_may_be_rounded_otherwise(tmp_path, monkeypatch):
+def test_large_weights_may_be_rounded_otherwise(tmp_path):
     """This agent's outputs are as large as 400 before tanh: the last bit of such sums is 3e-5."""
     run = RUNS / "quadruped-command" / "quadruped-command_s0"
     assert export(run, "numpy", tmp_path / "out").difference < 3e-4
-    act = Policy.act
-    monkeypatch.setattr(Policy, "act", lambda *args: act(*args) + 2e-3)
-    with pytest.raises(UserError, match=r"not those of the run.*more than 0\.000"):
-        export(run, "numpy", tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
 def test_the_size_of_a_difference():
@@ -372,8 +367,8 @@ def test_the_size_of_a_difference():
     discrete = MLPActorCritic(OBS, DISCRETE).action_spec
     one, other = np.array([1, 2]), np.array([1, 3])
     assert largest_difference(discrete, one, one, np.zeros(2)) == 0
-    assert largest_difference(discrete, one, other, np.array([0, 1e-4])) == 1
-    assert largest_difference(discrete, one, other, np.array([1, 1e-6])) == 0
+    assert largest_difference(discrete, one, other, np.array([0, 0.02])) == 1
+    assert largest_difference(discrete, one, other, np.array([1, 1e-3])) == 0
 
 
 def test_what_numpy_has_no_copy_of(run_of, tmp_path):
@@ -401,7 +396,7 @@ def test_networks_that_are_loaded_as_a_savedmodel(tmp_path):
     tf.saved_model.save(saved, "run/tf2_save")
     with pytest.raises(UserError, match="--allow_pickle"):
         export("run", "savedmodel")
-    with pytest.raises(UserError, match=r"loaded as a SavedModel. Export it with --format savedm"):
+    with pytest.raises(UserError, match="Export it with --format savedmodel"):
         export("run", "numpy", allow_pickle=True)
     export("run", "savedmodel", sample=True, allow_pickle=True)
     x, _ = drawn(OBS, 50)

@@ -1,4 +1,10 @@
-"""The clients of trackers, which send a run's epochs to TensorBoard, Weights & Biases or MLflow."""
+"""Trackers: send what a training run logs to TensorBoard, Weights & Biases or MLflow.
+
+    python -m spinup_tf2.run ppo --env CartPole-v1 --track tensorboard wandb
+
+Clients work in a thread, behind a queue of limited length, so that one that fails or blocks does
+not slow down or end training.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +12,37 @@ import json
 import logging
 import math
 import os
+import secrets
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+from queue import Full, Queue
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from spinup_tf2.errors import UserError, one_line
+
+# Values of which histograms are sent, if they are logged.
+HISTOGRAMS = ("EpRet", "TestEpRet", "EpLen", "TestEpLen", "VVals", "QVals", "Q1Vals", "Q2Vals")
+
+MOST_WAITING = 100  # maximum number of epochs that wait to be sent
+PATIENCE = 60.0  # seconds that training waits at its end for epochs to be sent
+
+
+def check_installed(name: str) -> None:
+    """Raise UserError if the package of a tracker is missing."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:  # a mere folder of this name does not count
+        raise UserError(
+            f"track names {name}, which is not installed; install it with: "
+            f'pip install "spinup_tf2[{name}]"'
+        )
 
 
 class TrackedRun(NamedTuple):
@@ -23,6 +52,7 @@ class TrackedRun(NamedTuple):
     directory: Path
     exp_name: str
     config: Mapping[str, Any]  # the contents of config.json
+    step: int  # environment interactions before it begins or is resumed, of complete epochs
 
 
 class Epoch(NamedTuple):
@@ -34,6 +64,67 @@ class Epoch(NamedTuple):
     videos: Sequence[Path]  # recorded in this epoch
 
 
+class Tracker:
+    """Callback that sends the rows of a training run to the client of this name."""
+
+    def __init__(self, name: str):
+        self.name, self.id = name, secrets.token_hex(4)  # the id is kept when the run is resumed
+        self._queue: Queue = Queue(MOST_WAITING)
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(id=self.id)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.id = state["id"]
+
+    def on_start(self, run: Any) -> None:
+        directory = Path(run.logger.output_dir)
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        exp_name = run.logger.exp_name or directory.name
+        step = run.epoch * run.settings.steps_per_epoch
+        tracked = TrackedRun(self.id, directory, exp_name, config, step)
+        self._warn_once = run.logger.warn_once
+        self._thread = threading.Thread(target=self._send_all, args=(tracked,), daemon=True)
+        self._thread.start()
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        scalars = {name: float(value) for name, value in row.items() if value != ""}
+        step, histograms = int(row["TotalEnvInteracts"]), dict(run.logger.kept)
+        self._put(Epoch(step, scalars, histograms, [*run.videos]))
+
+    def on_end(self, run: Any) -> None:
+        self._put(None)
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            self._warn("it has not written everything yet")
+
+    def _put(self, item):
+        if self._thread.is_alive():
+            try:
+                self._queue.put_nowait(item)
+            except Full:
+                self._warn(f"it is more than {MOST_WAITING} epochs behind; the rest is left out")
+
+    def _send_all(self, tracked):
+        """Make the client, and pass on to it what is put into the queue. Runs in the thread."""
+        try:
+            client = CLIENTS[self.name](tracked)
+            while (item := self._queue.get()) is not None:
+                client.log(item)
+            client.close()
+        except (Exception, SystemExit) as error:  # trackers may raise anything
+            self._warn(f"{type(error).__name__}: {one_line(error)[:300]}")
+
+    def _warn(self, reason):
+        self._warn_once(
+            f"{self.name} does not get what is logged ({reason}). The training continues.",
+            about=f"track {self.name}",
+        )
+
+
+# ---------------------------------------------------------------------------------- clients
+
+
 class TensorBoard:
     """Logs columns as scalars, the configuration as text, and videos as animated images.
 
@@ -41,37 +132,46 @@ class TensorBoard:
     """
 
     def __init__(self, run: TrackedRun):
-        import tensorflow as tf
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.plugins.text.summary_v2 import text_pb
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        self.summary = tf.summary
-        self.writer = tf.summary.create_file_writer(str(run.directory / "tensorboard"))
-        with self.writer.as_default(step=0):
-            config = json.dumps(run.config, indent=4, sort_keys=True)
-            tf.summary.text("config", f"```\n{config}\n```")
-        self.writer.flush()
+        self.event = Event
+        self.writer = EventFileWriter(str(run.directory / "tensorboard"))
+        # The second start of a session makes TensorBoard forget this step and later ones: those
+        # after the checkpoint, which are logged again.
+        start = SessionLog(status=SessionLog.START)
+        self.writer.add_event(Event(session_log=start, step=run.step + 1, wall_time=time.time()))
+        config = json.dumps(run.config, indent=4, sort_keys=True)
+        self._add(text_pb("config", f"```\n{config}\n```"), 0)
 
     def log(self, epoch: Epoch) -> None:
-        with self.writer.as_default(step=epoch.step):
-            for name, value in epoch.scalars.items():
-                self.summary.scalar(f"columns/{name}", value)
-            for name, values in epoch.histograms.items():
-                self.summary.histogram(f"histograms/{name}", values)
-            for path in epoch.videos:
-                self._write_animation(path, epoch.step)
+        from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+        from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+
+        for name, value in epoch.scalars.items():
+            self._add(scalar_pb(f"columns/{name}", value), epoch.step)
+        for name, values in epoch.histograms.items():
+            self._add(histogram_pb(f"histograms/{name}", values), epoch.step)
+        for path in epoch.videos:
+            self._add(_animated_image(path), epoch.step)
         self.writer.flush()
 
-    def _write_animation(self, path, step):
-        """Write a video as an animated GIF, which TensorBoard shows like any image."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        gif = animation(path)
-        width, height = struct.unpack("<HH", gif[6:10])
-        image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
-        summary = Summary(value=[Summary.Value(tag="videos/episode", image=image)])
-        self.summary.experimental.write_raw_pb(summary.SerializeToString(), step=step)
+    def _add(self, summary, step):
+        self.writer.add_event(self.event(summary=summary, step=step, wall_time=time.time()))
 
     def close(self) -> None:
         self.writer.close()
+
+
+def _animated_image(path):
+    """Return a video as the summary of an animated GIF, which TensorBoard shows like any image."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    gif = animation(path)
+    width, height = struct.unpack("<HH", gif[6:10])
+    image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
+    return Summary(value=[Summary.Value(tag="videos/episode", image=image)])
 
 
 def animation(path: Path, most_frames: int = 200, side: int = 240) -> bytes:
@@ -141,6 +241,7 @@ class Mlflow:
 
     def __init__(self, run: TrackedRun):
         from mlflow.entities import Metric, Param
+        from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
 
         self.metric = Metric
@@ -151,7 +252,9 @@ class Mlflow:
         if not uri:
             uri, artifacts = f"sqlite:///{folder / 'mlflow.db'}", (folder / "mlflow").as_uri()
         self.client = MlflowClient(tracking_uri=uri)
-        experiment = self._experiment(run.exp_name, artifacts)
+        with suppress(MlflowException):  # it exists
+            self.client.create_experiment(run.exp_name, artifact_location=artifacts)
+        experiment = self.client.get_experiment_by_name(run.exp_name).experiment_id
         known = self.client.search_runs([experiment], f"tags.`{_TAG}` = '{run.id}'")
         if known:
             self.run_id = known[0].info.run_id
@@ -163,20 +266,6 @@ class Mlflow:
         # 500 characters are the limit that all versions of MLflow accept.
         params = [Param(key, str(value)[:500]) for key, value in run.config.items()]
         self.client.log_batch(self.run_id, params=params)
-
-    def _experiment(self, name, artifacts):
-        """Return the id of the experiment of this name, which is created if it does not exist."""
-        from mlflow.exceptions import MlflowException
-
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
-            try:
-                return self.client.create_experiment(name, artifact_location=artifacts)
-            except MlflowException:  # another run has created it in the meantime
-                found = self.client.get_experiment_by_name(name)
-                if found is None:
-                    raise
-        return found.experiment_id
 
     def log(self, epoch: Epoch) -> None:
         now, metrics = int(1000 * time.time()), dict(epoch.scalars)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from spinup_tf2 import vpg
+from spinup_tf2 import tracking, vpg
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError
-from spinup_tf2.tracking import tracker
-from spinup_tf2.tracking.tracker import TRACKERS
+from spinup_tf2.tracking import CLIENTS, Epoch, TrackedRun
 from tests.on_policy_runs import train
 
 SMALL = dict(steps_per_epoch=100, train_v_iters=2, ac_kwargs=dict(hidden_sizes=(8,)))
@@ -38,7 +37,7 @@ def fake(monkeypatch):
             def close(self):
                 self.closed = True
 
-        monkeypatch.setitem(tracker.CLIENTS, "tensorboard", Client)
+        monkeypatch.setitem(CLIENTS, "tensorboard", Client)
         return made
 
     return put
@@ -51,6 +50,7 @@ def test_a_client_gets_every_row_and_the_values_behind_it(tmp_path, fake):
     for epochs in (2, 3):
         _, rows = train(vpg, tmp_path / "run", epochs=epochs, **options)
     another, client, resumed = made
+    assert (client.run.step, resumed.run.step) == (0, 200)
     assert client.run.id == resumed.run.id != another.run.id
     assert all(each.closed for each in made)
     assert client.run.directory == tmp_path / "run"
@@ -73,8 +73,8 @@ def test_one_that_fails_or_blocks_warns_once_and_training_goes_on(
         raise OSError("no room")
 
     release = threading.Event()
-    monkeypatch.setattr(tracker, "MOST_WAITING", 2)
-    monkeypatch.setattr(tracker, "PATIENCE", 0.1)
+    monkeypatch.setattr(tracking, "MOST_WAITING", 2)
+    monkeypatch.setattr(tracking, "PATIENCE", 0.1)
     for log, reason in [
         (fails, "OSError: no room"),
         (release.wait, "it is more than 2 epochs behind; the rest is left out"),
@@ -92,7 +92,7 @@ def test_one_that_fails_or_blocks_warns_once_and_training_goes_on(
 def test_what_cannot_be_tracked_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     (tmp_path / "wandb").mkdir()  # a mere folder of its name is no package
     monkeypatch.setattr(
-        tracker, "find_spec", lambda name: PathFinder.find_spec(name, [str(tmp_path)])
+        tracking, "find_spec", lambda name: PathFinder.find_spec(name, [str(tmp_path)])
     )
     for value, message in [
         (["wandb"], r'track names wandb, which is not.*pip install "spinup_tf2\[wandb\]"'),
@@ -183,6 +183,24 @@ def scalars_of_mlflow(run_dir):
     return {name: {each.step: each.value for each in values} for name, values in history.items()}
 
 
+def test_tensorboard_forgets_what_came_after_the_checkpoint(tmp_path, monkeypatch):
+    """A killed run had logged two epochs more, which come again; also the last video stays."""
+    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+
+    monkeypatch.setattr(tracking, "animation", lambda path: b"GIF89a" + bytes([1, 0, 1, 0]))
+    for before, steps in ((0, (100, 200, 300, 400)), (200, (300,))):
+        client = CLIENTS["tensorboard"](TrackedRun("id", tmp_path, "test", {}, before))
+        for step in steps:
+            client.log(Epoch(step, dict(Loss=step + before), {}, [tmp_path / "video.mp4"]))
+        client.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    losses = events.Tensors("columns/Loss")
+    found = {each.step: float(tf.make_ndarray(each.tensor_proto)) for each in losses}
+    assert found == {100: 100, 200: 200, 300: 500}
+    assert [each.step for each in events.Tensors("videos/episode")] == [100, 200, 300]
+
+
 @pytest.mark.slow
 def test_a_run_of_wandb_that_the_program_has_begun_goes_on(tmp_path, monkeypatch):
     import wandb
@@ -213,7 +231,7 @@ def test_all_three_hold_what_progress_txt_holds(tmp_path, monkeypatch):
     for name in ("WANDB_API_KEY", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")
-    options = dict(track=[*TRACKERS], record_every=2)
+    options = dict(track=[*CLIENTS], record_every=2)
     for epochs in (2, 4):  # the second time it goes on
         again = dict(SMALL, epochs=epochs, resume=True)
         ac, rows = train(vpg, tmp_path / "run", **again, **options)
