@@ -98,6 +98,26 @@ def pixels_as_numbers(space: spaces.Space, entry: str | int | None = None) -> li
     ]
 
 
+def actions_out_of_reach(spec: "ActionSpec") -> list[str]:
+    """Return a warning if a Gaussian policy, which begins around 0, misses most of a Box's actions.
+
+    Args:
+        spec: The form of the actions.
+    """
+    if spec.bounded or spec.num_choices is not None or not spec.space.is_bounded():
+        return []
+    low, high = spec.space.low.astype(float), spec.space.high.astype(float)
+    center, half = (high + low) / 2, (high - low) / 2
+    if np.all((abs(center) <= half) & (half >= 0.1) & (half <= 10)):
+        return []
+    return [
+        f"actions lie between {low.min():g} and {high.max():g}, and the policy begins around 0, "
+        "with a standard deviation of about 0.6. Scale them: put gymnasium.wrappers.RescaleAction "
+        "around the environment, on the command line by --wrapper 'RescaleAction(min_action=-1, "
+        "max_action=1)'."
+    ]
+
+
 def network_dtype(space: spaces.Box) -> type:
     """Return the dtype in which observations are stored: uint8 for images, otherwise float32."""
     return np.uint8 if is_image(space) else np.float32

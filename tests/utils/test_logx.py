@@ -236,6 +236,10 @@ def test_what_cannot_be_pickled_is_a_warning_and_the_last_save_stays(tmp_path, c
     assert capsys.readouterr().out.startswith("Warning: could not pickle state_dict.")
     assert joblib.load(tmp_path / "run" / "vars.pkl") == {"env": 1}
     assert sorted(os.listdir(tmp_path / "run")) == ["progress.txt", "vars.pkl"]
+    (tmp_path / "run" / "env_spec.json").touch()  # describes the environment: nothing is lost
+    logger = Logger(output_dir=tmp_path / "run", quiet=True, overwrite=False, keep_rows=0)
+    logger.save_state({"env": lambda: 0})
+    assert capsys.readouterr().out == ""
 
 
 def test_only_rank_0_saves(tmp_path):
