@@ -23,8 +23,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from spinup_tf2.errors import UserError, kind_and_line
-
 __all__ = ["Callback", "Prune", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
 
 
@@ -83,14 +81,6 @@ HOOKS = ("on_start", "columns", "on_epoch_end", "on_end")
 def has_hooks(value: Any) -> bool:
     """Return whether an object, or the instances of a class, can serve as a callback."""
     return any(callable(getattr(value, hook, None)) for hook in HOOKS)
-
-
-def not_available(name: str, error: Exception) -> UserError:
-    """Return the UserError to raise if the callback `module:Name` cannot be loaded."""
-    return UserError(
-        f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
-        "where Name is an object in the module, or a class without arguments."
-    )
 
 
 def mean_return(run: Any, row: Mapping[str, Any]) -> float | None:

@@ -31,7 +31,7 @@ from spinup_tf2.core.nets.normalization import Normalized
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import ActionSpec, is_image, network_observation_space, to_network
 from spinup_tf2.envs.spaces import parts_of as entries_of
-from spinup_tf2.errors import UserError, reason_of
+from spinup_tf2.errors import UserError
 from spinup_tf2.files.disk import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.files.unpickling import load_saved_model
@@ -41,11 +41,6 @@ OBSERVATIONS = 1000
 TOLERANCE = 0.01  # other libraries add in another order, which large weights amplify
 _CHUNK = 50  # observations at a time, each of which may be a large image
 
-# The names in the directory that each format writes.
-FILES = {
-    "numpy": ("policy.npz", "policy.py", "__pycache__"),
-    "savedmodel": ("saved_model.pb", "fingerprint.pb", "variables", "assets"),
-}
 SIGNATURE = "serving_default"
 DTYPES = {"image": tf.uint8, "one_hot": tf.int64, "numbers": tf.float32}
 
@@ -121,12 +116,11 @@ def export(
         UserError: There is no such run, its policy cannot be exported to this format, or `output`
             exists already.
     """
-    if format not in FILES:
-        raise UserError(f"There is no format {format!r}; the formats are {', '.join(FILES)}.")
+    files, write, read = FORMATS[format]
     import_named(modules)
     save_dir = find_save(run_dir, itr)
     path = Path(output if output is not None else f"{Path(run_dir).resolve().name}_{format}")
-    _check_place(path, format, overwrite)
+    _check_place(path, files, overwrite)
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
     if loaded.state_size:
         raise UserError(
@@ -137,28 +131,23 @@ def export(
     two = two_observations(network_observation_space(loaded.observation_space))
     if sample and loaded.ac is not None and tf.is_tensor(loaded.ac.pi(two)):
         raise UserError("This policy is deterministic: there is nothing to sample from.")
-    write = write_numpy if format == "numpy" else write_savedmodel
-    read = read_numpy if format == "numpy" else read_savedmodel
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_output(path) as temporary:
-            write(loaded, sample, Path(temporary))
-            act = read(Path(temporary), parts_of(loaded.observation_space))
-            difference, seconds = check(loaded, act, sample)
-    except (OSError, tf.errors.OpError) as error:  # TensorFlow's error for a full disk
-        raise UserError(f"{path} cannot be written ({reason_of(error)}).") from error
-    files = sorted(each for each in path.rglob("*") if each.is_file())
-    sizes = {str(each.relative_to(path)): each.stat().st_size for each in files}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_output(path) as temporary:
+        write(loaded, sample, Path(temporary))
+        act = read(Path(temporary), parts_of(loaded.observation_space))
+        difference, seconds = check(loaded, act, sample)
+    written = sorted(each for each in path.rglob("*") if each.is_file())
+    sizes = {str(each.relative_to(path)): each.stat().st_size for each in written}
     return Exported(path, sample, sizes, difference, seconds, _use(loaded, format, sample, path))
 
 
-def _check_place(path, format, overwrite):
+def _check_place(path, files, overwrite):
     """Raise UserError if `path` exists, unless it is an exported policy to be overwritten."""
     if not os.path.lexists(path):
         return
     directory = path.is_dir() and not path.is_symlink()
     theirs = {each.name for each in path.iterdir()} if directory else {path.name}
-    if not overwrite or theirs - {*FILES[format]}:
+    if not overwrite or theirs - files:
         raise UserError(
             f"{path} is there already; give another --output, or --overwrite (overwrite=True), "
             "which replaces an exported policy of this format, but nothing else."
@@ -398,19 +387,14 @@ def write_numpy(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
 
 def _numpy_steps(loaded):
     """Return the policy's layers and its head, as partials of functions of numpy_policy."""
-    reason = "these networks are not this package's own, and were loaded as a SavedModel"
-    if loaded.ac is not None:
-        try:
-            steps = numpy_steps(loaded.ac.pi)
-            known = numpy_policy.FUNCTIONS.values()
-            if all(getattr(each, "func", None) in known and not each.args for each in steps):
-                return steps
-            reason = "its numpy_head is none of the functions in spinup_tf2.core.nets.numpy_policy"
-        except UserError as error:
-            reason = str(error)
-    raise UserError(
-        f"The policy cannot be exported to NumPy: {reason}. Export it with --format savedmodel."
-    )
+    steps = [] if loaded.ac is None else numpy_steps(loaded.ac.pi)
+    known = numpy_policy.FUNCTIONS.values()
+    if not steps or not all(getattr(each, "func", None) in known for each in steps):
+        raise UserError(
+            "The policy has networks, or a numpy_head, that spinup_tf2.core.nets.numpy_policy does "
+            "not have. Export it with --format savedmodel."
+        )
+    return steps
 
 
 def read_numpy(path: Path, parts: list[Part]) -> Act:
@@ -515,3 +499,14 @@ def read_savedmodel(path: Path, parts: list[Part]) -> Act:
 
     act.model = model  # must live as long as its signature
     return act
+
+
+# The names in the directory that each format writes, and its functions.
+FORMATS: dict[str, tuple[set[str], Callable[..., None], Callable[..., Act]]] = {
+    "numpy": ({"policy.npz", "policy.py", "__pycache__"}, write_numpy, read_numpy),
+    "savedmodel": (
+        {"saved_model.pb", "fingerprint.pb", "variables", "assets"},
+        write_savedmodel,
+        read_savedmodel,
+    ),
+}

@@ -396,7 +396,7 @@ def test_networks_that_are_loaded_as_a_savedmodel(tmp_path):
     tf.saved_model.save(saved, "run/tf2_save")
     with pytest.raises(UserError, match="--allow_pickle"):
         export("run", "savedmodel")
-    with pytest.raises(UserError, match=r"loaded as a SavedModel. Export it with --format savedm"):
+    with pytest.raises(UserError, match="Export it with --format savedmodel"):
         export("run", "numpy", allow_pickle=True)
     export("run", "savedmodel", sample=True, allow_pickle=True)
     x, _ = drawn(OBS, 50)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from spinup_tf2.callbacks import (
     StopAtReturn,
     StopWithoutImprovement,
     has_hooks,
-    not_available,
     seconds_of,
 )
 from spinup_tf2.core.on_policy import actor_for
@@ -84,7 +83,10 @@ def _named(name):
             raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
         return found() if isinstance(found, type) else found
     except Exception as error:  # a module may raise anything
-        raise not_available(name, error) from error
+        raise UserError(
+            f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
+            "where Name is an object in the module, or a class without arguments."
+        ) from error
 
 
 class Callbacks:
@@ -156,8 +158,7 @@ class ShowEpisodes(Callback):
 
     The episode is the first test episode: without noise, from the same seed every time. Its
     environment runs in a process of its own, because graphics libraries clash with TensorFlow and
-    must not end the training. The first failure is reported with a warning. An episode that is
-    broken off leaves no video.
+    must not end the training. The first failure is reported with a warning.
 
     Args:
         option: Name of the option that creates the callback: 'record_every' for an mp4 video in
@@ -175,12 +176,7 @@ class ShowEpisodes(Callback):
         self.records = option == "record_every"
         hint = HINT_IN_TRAINING.format(option)
         check_shown_in_training(option)
-        try:
-            description = describe_env(env, settings.env_fn)
-        except (TypeError, ValueError) as error:
-            raise UserError(
-                f"The environment cannot be made a second time, to be drawn: {error}. {hint}"
-            ) from error
+        description = describe_env(env, settings.env_fn)
         mode = choose_render_mode(self.records, norender=False, hint=hint)
         graphics = {name: os.environ[name] for name in _GRAPHICS if name in os.environ}
         self._drawing = Drawing(partial(make_described, description), mode, graphics, hint)
@@ -208,8 +204,7 @@ class ShowEpisodes(Callback):
         shown = NO_RESULTS
         try:
             if folder is not None:
-                with suppress(FileExistsError):
-                    folder.mkdir()  # without parents: the run may have been moved away
+                folder.mkdir(exist_ok=True)  # without parents: the run may have been moved away
             drawing = replace(self._drawing, folder=folder, name=name)
             with self._environment(drawing, run.ac.action_spec) as envs:
                 actor = actor_for(run.ac, envs)
@@ -220,12 +215,6 @@ class ShowEpisodes(Callback):
                 f"({kind_and_line(error)}). The training continues.",
                 about=self.option,
             )
-        finally:
-            if folder is not None and not shown["TestEpRet"]:
-                # If the environment was closed, the video is finished; if killed, a part is left.
-                for path in (*folder.glob(f"{name}-*.mp4"), *folder.glob(f".{name}-*.mp4")):
-                    with suppress(OSError):
-                        path.unlink()
         videos = [] if folder is None else sorted(folder.glob(f"{name}-*.mp4"))
         if self.records:
             run.videos = videos

@@ -117,9 +117,8 @@ def check_info(info: Mapping[str, Any], epoch: int) -> None:
     """
     found = []  # (fraction of the update before it, whether it is no loss, message)
     for name, value in info.items():
-        if value is None or isinstance(value, str):
-            continue
-        values = np.asarray(value, np.float64).ravel()
+        numbers = () if value is None or isinstance(value, str) else value
+        values = np.asarray(numbers, np.float64).ravel()
         if not np.isfinite(values).all():
             place, size = int(np.argmin(np.isfinite(values))), len(values)
             number = f" (number {place + 1} of {size})" if size > 1 else ""
