@@ -116,13 +116,6 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
     check_dicts(kwargs)
     check(_WRAPPERS, wrapper=kwargs.get("wrapper"))
     if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
-        known = network_arguments(algorithm)
-        for name in kwargs.get("ac_kwargs") or {}:
-            if name not in known:
-                raise UserError(
-                    f"{name!r} in ac_kwargs is not an argument of the networks;"
-                    f"{did_you_mean(name, known)} they take {', '.join(known)}."
-                )
         check_network_arguments(kwargs.get("ac_kwargs") or {})
     # The default networks are not imported yet, so there is no value to check.
     defaults = signature_of(algorithm).defaults

@@ -267,8 +267,7 @@ def _plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) ->
     if at_a_time > 1:
         threads = threads_of_each(at_a_time * processes.number)
         lines += [
-            f"{at_a_time} experiments run at a time, with {threads} computation threads in each of "
-            f"their {processes.number} processes.",
+            f"{at_a_time} experiments run at a time (threads of each process: {threads}).",
             f"What they print goes to {OUTPUT} in their directories.",
         ]
     return "\n".join(lines)

@@ -192,7 +192,6 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; give it once, with all its",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
     "ppo --env CartPole-v1 --ac_kwargs:hidden_szies [3]": "did you mean --ac_kwargs:hidden_sizes",
-    "ppo --env CartPole-v1 --ac_kwargs {'activaton':'relu'}": r"did you mean activation\?",
     "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
     "a2c --env CartPole-v1 --ac_kwargs:conv small": "CartPole-v1 cannot be used: its observations "
     "are no images.*MLPActorCritic, have no argument 'conv'; they take hidden_sizes, activation",
