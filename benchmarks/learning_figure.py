@@ -118,7 +118,8 @@ def _colors_of_algorithms():
 
     names = dict.fromkeys(name for each in protocols().values() for name in each.algorithms)
     palette = sns.color_palette()  # without pink and yellow, which are hard to see on white
-    return dict(zip(names, [*palette[:6], palette[9], palette[7], "0.2"], strict=True))
+    others = ["0.2", palette[9], palette[7], palette[5]]
+    return dict(zip(names, [*palette[:5], *others], strict=True))
 
 
 def _panels(protocol, data):

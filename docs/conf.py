@@ -171,7 +171,8 @@ def _break_names(app, pagename, templatename, context, doctree):
         return "<wbr/>".join(f'<span class="pre">{part}</span>' for part in parts)
 
     if "body" in context:
-        context["body"] = _LONG_NAME.sub(broken, context["body"])
+        body = _LONG_NAME.sub(broken, context["body"])
+        context["body"] = re.sub(r"(</strong>(?: \(<em>.*?</em>\))?) -- ", r"\1: ", body)
 
 
 # The picture of the floors is drawn from what the modules import when the pages are built.

@@ -23,7 +23,7 @@ from spinup_tf2.results import figures  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 
-# For each algorithm the protocol whose runs are shown, and beside which others.
+# For each picture the protocol whose runs it shows, and the algorithms.
 CURVES = {
     "vpg": ("on-policy", ["vpg"]),
     "trpo": ("on-policy", ["trpo"]),
@@ -34,14 +34,17 @@ CURVES = {
     "td3": ("off-policy", ["td3"]),
     "sac": ("off-policy", ["sac"]),
     "dqn": ("dqn-classic", ["dqn"]),
+    "pendulum": ("classic-continuous", ["ddpg", "td3", "sac"]),
 }
 
 
-def curves(algorithm):
+def curves(picture):
     """The learning curves of a page."""
-    name, shown = CURVES[algorithm]
+    name, shown = CURVES[picture]
     protocol = replace(protocols()[name], algorithms=shown)
-    learning_figure.figure(protocol, read(protocol), IMAGES / f"{algorithm}.svg")
+    if picture == "pendulum":
+        protocol = replace(protocol, environments=["Pendulum-v1"])
+    learning_figure.figure(protocol, read(protocol), IMAGES / f"{picture}.svg")
 
 
 def blank(width, height):

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 
@@ -53,41 +53,33 @@ class _QuietFinder(MetaPathFinder):
         sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _QuietFinder)]
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _quietly(_uncollected(spec.loader.exec_module))
+            spec.loader.exec_module = _quietly(spec.loader.exec_module)
         return spec
 
 
-def _uncollected(load):
-    """Pause garbage collection in a loader, where it takes a quarter of the time.
+def _quietly(load):
+    """Change a loader so that nothing is printed, and that it takes a quarter less time.
 
-    It would scan hundreds of thousands of new objects again and again, all of which stay alive.
+    Garbage collection would scan hundreds of thousands of new objects again and again, all of which
+    stay alive.
     """
 
     def exec_module(module):
+        level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        hidden = "IWE"[: int(level)] if level.isdigit() else ""
         enabled = gc.isenabled()
         gc.disable()
         try:
-            load(module)
+            with stderr_without(_NOISE.format(hidden)) if hidden else nullcontext():
+                load(module)
+                if hidden:
+                    module.get_logger().setLevel("WARNING")  # in interactive shells it is INFO
+                    # Looks for GPUs. The program can still choose GPUs and the number of threads.
+                    module.config.list_physical_devices()
         finally:
             gc.freeze()  # later collections skip these objects, too
             if enabled:
                 gc.enable()
-
-    return exec_module
-
-
-def _quietly(load):
-    def exec_module(module):
-        level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        hidden = "IWE"[: int(level)] if level.isdigit() else ""
-        if not hidden:
-            load(module)
-            return
-        with stderr_without(_NOISE.format(hidden)):
-            load(module)
-            module.get_logger().setLevel("WARNING")  # in interactive shells it is INFO by default
-            # Looks for GPUs. The program can still choose GPUs and the number of threads.
-            module.config.list_physical_devices()
 
     return exec_module
 

@@ -64,7 +64,7 @@ ADDED = {
     r"spinup_tf2\.run (a2c|ddpg|dqn|ppo|sac|td3|trpo|vpg|\$algo) --(?!help)": "--epochs 1 "
     "--steps_per_epoch 1280",
     r"spinup_tf2\.run ppg --(?!help)": "--epochs 1 --steps_per_epoch 800",
-    r"run my_vpg:vpg": "--epochs 1 --steps_per_epoch 400",
+    r"run my_\w+:\w+ --(?!help)": "--epochs 1 --steps_per_epoch 400",
     r"run ppo .*(memory|hidden_)": "--steps_per_epoch 4000",  # of which segments are made
     r"run (ddpg|dqn|sac|td3|\$algo --env Pendulum)": "--start_steps 1000 --update_after 1200 "
     "--num_test_episodes 1",
@@ -109,6 +109,8 @@ if not shown.exists():
 ac = load_networks("data/long/long_s0/tf2_save").ac
 """,
     "docs/coming_from.md": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
+    "docs/course/policy_gradients.md": "import numpy as np\nT, gamma, lam = 2, 1, 1\n"
+    "rew, val = [0.5, 3.5], [4, 4, 0]\n",
     "docs/course/problem.md": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
 }
 

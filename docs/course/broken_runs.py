@@ -2,7 +2,7 @@
 
 Runs that are in the directory already are not made again.
 
-python docs/course/broken_runs.py data/broken docs/images/course_broken.png
+python docs/course/broken_runs.py data/broken docs/images/course_broken.svg
 """
 
 import sys
@@ -12,6 +12,8 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 from matplotlib.figure import Figure
+
+from spinup_tf2.results import figures
 
 UNIT = np.array([1e6, 1e6, 1, 1], np.float32)
 
@@ -62,7 +64,7 @@ PANELS = {
     "limit": ("pi_lr 0.1, KL limit 0.01", "ppo", "KL", "log"),
     "gamma": ("gamma 0.3", "ppo", "AverageVVals", "linear"),
     "critic": ("vf_lr 0", "ppo", "LossV", "log"),
-    "units": ("observations in micrometers", "ppo", "Entropy", "linear"),
+    "units": ("Observations in micrometers", "ppo", "Entropy", "linear"),
     "sac-alpha": ("SAC with alpha 20", "sac", "AverageLogPi", "linear"),
 }
 
@@ -103,7 +105,8 @@ def report(directory):
 
 
 def draw(directory):
-    figure = Figure(figsize=(8.6, 6), layout="constrained")
+    figures.set_theme(0.9)
+    figure = Figure(figsize=(12, 8), layout="constrained")
     axes = figure.subplots(3, 4).reshape(6, 2)
     for (name, (title, healthy, column, scale)), pair in zip(PANELS.items(), axes, strict=True):
         for run, color in ((healthy, "C0"), (name, "C3")):
@@ -111,19 +114,18 @@ def draw(directory):
             steps = rows["TotalEnvInteracts"] / 1000
             pair[0].plot(steps, performance(rows), color=color)
             pair[1].plot(steps, rows[column], color=color)
-        pair[0].set_title(title, fontsize=9, loc="left")
-        pair[1].set_title(column, fontsize=9, loc="left", family="monospace")
-        pair[1].set_yscale(scale)
+        pair[0].set(title=title, ylabel="Average return")
+        pair[1].set(title=column, ylabel=column, yscale=scale)
+        if scale == "log":
+            pair[1].yaxis.set_major_formatter("{x:g}")
     for each in axes.flat:
-        each.tick_params(labelsize=7)
-    for each in figure.axes[-4:]:
-        each.set_xlabel("thousand steps", fontsize=8)
+        each.set_xlabel("Thousand steps")
     lines = axes[0, 0].lines
-    figure.legend(lines, ["healthy", "broken"], loc="outside upper center", ncols=2)
+    figure.legend(lines, ["healthy", "broken"], loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 
 if __name__ == "__main__":
     make(sys.argv[1])
     report(sys.argv[1])
-    draw(sys.argv[1]).savefig(sys.argv[2], dpi=88, pil_kwargs=dict(optimize=True))
+    figures.save_figure(draw(sys.argv[1]), sys.argv[2])

@@ -18,7 +18,7 @@ from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.calling import resolve_processes
 from spinup_tf2.experiments.checks import check_spaces, check_values
-from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
+from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.presets import as_flags, load, presets_for
 from spinup_tf2.parallel import mpi
@@ -55,7 +55,6 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
     run_options = {key: only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}
     default_name = f"cmd_{algorithm.rpartition(':')[2]}"
     exp_name = only_value("exp_name", flags.pop("exp_name", [default_name]))
-    check_exp_name(exp_name)
     preset = None
     if "preset" in run_options:
         preset = _preset(run_options["preset"], algorithm, flags.get("env_name", []))

@@ -30,7 +30,7 @@ import numpy as np
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
 from spinup_tf2.cli.agents import load_env, play_episode
 from spinup_tf2.cli.flags import ENV_KWARGS_HELP, split_env_kwargs
-from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
+from spinup_tf2.cli.test_policy import add_agent_arguments
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import merged
@@ -233,8 +233,8 @@ def _parser():
         epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
-    add_length_argument(parser)
     add = parser.add_argument
+    add("--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)")
     add("--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})")
     add("--noops", type=int, default=NOOPS, help=f"most no-ops, where there are any ({NOOPS})")
     add("--robustness", action="store_true", help="under the conditions of the environment")

@@ -248,8 +248,6 @@ def check_names(algorithm: str, flags: Iterable[str]) -> None:
         own_networks = head == "ac_kwargs" and ":" in algorithm and head in known
         if plain or (rest and (head == "env_kwargs" or own_networks)):
             continue
-        if name in PYTHON_ONLY:
-            raise UserError(f"--{name} cannot be given here; call spinup_tf2.{algorithm} instead.")
         raise UserError(
             f"--{name} is not a flag of {algorithm};{_meant(name, [*known, *SUBSTITUTIONS])} "
             f"python -m spinup_tf2.run {algorithm} --help shows them all."

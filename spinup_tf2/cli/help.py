@@ -12,7 +12,6 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.cli.flags import SUBSTITUTIONS
 from spinup_tf2.experiments.checks import network_arguments, signature_of
-from spinup_tf2.experiments.presets import presets_for
 from spinup_tf2.parallel import launched
 
 HELP = ("--help", "-h", "help")
@@ -83,8 +82,10 @@ def usage(commands: Iterable[str]) -> str:
 def algorithm_help(algorithm: str, full: bool) -> str:
     """Return the help text of an algorithm: a line for each flag, or if `full` its docstring."""
     signature = signature_of(algorithm)
+    if full:
+        return signature.doc
     flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
-    return (_full if full else _short)(algorithm, signature.doc, flags)
+    return _short(algorithm, signature.doc, flags)
 
 
 def _short(algorithm, doc, flags):
@@ -130,24 +131,6 @@ def _meanings(doc):
     _, _, entries = doc.partition("Args:\n")
     found = re.findall(r"^ {4}(\w+)(?: \(.*?\))?: (.*(?:\n {5,}.*)*)", entries, re.MULTILINE)
     return {name: re.split(r"(?<=\.) ", " ".join(text.split()))[0] for name, text in found}
-
-
-def _full(algorithm, doc, flags):
-    """Return the help text that has the docstring."""
-    module, _, name = algorithm.rpartition(":")
-    networks = [f"    --ac_kwargs:{name}" for name in network_arguments(algorithm)]
-    presets = [
-        f"    --{'preset ' + name:20} {preset.doc}"
-        for name, preset in presets_for(algorithm).items()
-    ]
-    parts = {
-        f"Showing docstring for {module or 'spinup_tf2'}.{name}:": doc,
-        "Flags and their defaults:": "\n".join(f"    {_typed(*flag)}" for flag in flags.items()),
-        "Those of the default networks:": "\n".join(networks),
-        "Those of every algorithm:": COMMON.expandtabs(4),
-        "Presets, which take the place of the defaults:": "\n".join(presets),
-    }
-    return "\n\n".join(f"{title}\n\n{text}" for title, text in parts.items() if text) + "\n"
 
 
 def print_once(text: str) -> None:

@@ -21,9 +21,14 @@ from spinup_tf2.envs.modules import (
     is_own,
 )
 from spinup_tf2.errors import UserError, did_you_mean, one_line
-from spinup_tf2.experiments.calling import resolve_processes, resume_experiment
+from spinup_tf2.experiments import calling
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, has_options, signature_of
-from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
+from spinup_tf2.experiments.experiment import (
+    Experiment,
+    NamedAlgorithm,
+    check_exp_name,
+    check_launch,
+)
 from spinup_tf2.files.as_json import from_json
 from spinup_tf2.files.env_spec import register_for_file
 from spinup_tf2.files.run_directory import runs_in
@@ -63,16 +68,27 @@ def main(argv: Sequence[str]) -> None:
     known, argv = parser.parse_known_args(argv)
     import_for_command(known.modules)
     run_dir, algorithm, options, kwargs = parse_resume(argv)
-    options |= dict(modules=known.modules)
-    resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
+    exp_name, quiet = options["exp_name"], options["quiet"]
+    logger_kwargs = dict(output_dir=run_dir, quiet=quiet, exp_name=exp_name)
+    logger_kwargs |= dict(preset=options["preset"])
+    experiment = Experiment(
+        exp_name or os.path.basename(os.path.abspath(run_dir)),
+        NamedAlgorithm(algorithm),
+        kwargs | {"resume": True},
+        logger_kwargs,
+        tuple(known.modules),
+    )
+    check_launch([experiment])
+    processes = calling.resolve_processes(options["num_cpu"], options["launcher"])
+    calling.run_experiment(experiment, processes, quiet)
 
 
 def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
     """Read and check the arguments of `resume`, and the description in the run's checkpoint.
 
     Returns:
-        The run's directory, the algorithm, keyword arguments for `resume_experiment`, and keyword
-        arguments for the algorithm.
+        The run's directory, the algorithm, `exp_name`, `preset`, `quiet`, `num_cpu` and `launcher`
+        as a dict, and the arguments of the algorithm.
 
     Raises:
         UserError: The run cannot be resumed, or an argument is invalid.
@@ -88,8 +104,8 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     command = run["command"] | _environment_arguments(run["command"], run_dir)
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
-    options = {key: given.pop(key) for key in ("launcher",) if key in given}
-    alone = not launched.by_mpi() and not options
+    launcher, quiet = given.pop("launcher", None), given.pop("quiet", False)
+    alone = launcher is None and not launched.by_mpi()
     most = _MOST_PER_CORE * os.cpu_count()
     if alone and "num_cpu" not in given and run["num_procs"] > most:
         raise UserError(
@@ -97,10 +113,10 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
             "machine; give --num_cpu."
         )
     asked = given.pop("num_cpu", 1 if launched.by_mpi() else run["num_procs"])
-    num_cpu = resolve_processes(asked, **options).number
-    options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
-    if isinstance(run.get("preset"), str):
-        options |= dict(preset=run["preset"])
+    num_cpu = calling.resolve_processes(asked, launcher).number
+    preset = run.get("preset") if isinstance(run.get("preset"), str) else None
+    options = dict(exp_name=run["exp_name"], preset=preset)
+    options |= dict(quiet=quiet, num_cpu=num_cpu, launcher=launcher)
     if num_cpu != run["num_procs"]:  # redistribute the environments
         if run["num_envs"] % num_cpu:
             raise UserError(

@@ -53,8 +53,8 @@ def _parser():
         epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
-    add_length_argument(parser)
     add = parser.add_argument
+    add("--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)")
     known = f"number of episodes ({EPISODES}; with --record {RECORDED_EPISODES})"
     add("--episodes", "-n", type=int, help=known)
     add("--norender", "-nr", action="store_true", help="open no window, only print returns")
@@ -76,13 +76,6 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="load what may run code: an environment from vars.pkl, networks that are not this "
         "package's own from their SavedModel. Only for runs of people you trust",
-    )
-
-
-def add_length_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `--len` to the parser of a command that plays episodes."""
-    parser.add_argument(
-        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
     )
 
 

@@ -36,24 +36,21 @@ def is_atari(env_id: str) -> bool:
         UserError: The id can only be a game of ale-py, and ale-py is not installed.
     """
     env_id = env_id.removeprefix("ale_py:")
-    if env_id not in gym.registry and re.fullmatch(r"ALE/.*|\w+NoFrameskip.*|\w+-v[04]", env_id):
-        _register_games(env_id)
+    certain = re.fullmatch(r"ALE/.*|\w+NoFrameskip.*", env_id)
+    if env_id not in gym.registry and (certain or re.fullmatch(r"\w+-v[04]", env_id)):
+        try:
+            ale_py = import_installed("ale_py")  # not a file next to a run that has named the id
+        except ImportError as error:
+            if not certain:
+                return False
+            raise UserError(
+                f"{env_id} is an Atari game, and the emulator cannot be loaded ({error}); install "
+                f"it with: {INSTALL}"
+            ) from error
+        # Otherwise the emulator prints a banner on stderr in every process.
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        gym.register_envs(ale_py)
     return env_id in gym.registry and gym.registry[env_id].entry_point == "ale_py.env:AtariEnv"
-
-
-def _register_games(env_id):
-    try:
-        ale_py = import_installed("ale_py")  # not a file next to a run that may have named the id
-    except ImportError as error:
-        if re.fullmatch(r"\w+-v[04]", env_id) and "NoFrameskip" not in env_id:
-            return  # other environments have such ids, too
-        raise UserError(
-            f"{env_id} is an Atari game, and the emulator cannot be loaded ({error}); install it "
-            f"with: {INSTALL}"
-        ) from error
-    # Otherwise the emulator prints a banner on stderr in every process.
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    gym.register_envs(ale_py)
 
 
 def make_atari(env_id: str, *, raw: bool = False, **kwargs) -> gym.Env:

@@ -159,10 +159,7 @@ def shown_or_recorded(
     if directory:
         there = sorted(Path(directory).glob(f"{glob.escape(name)}-episode-*.mp4"))
         if there:
-            raise UserError(
-                f"{there[0]} is there already; give --record another directory, or remove "
-                f"{'it' if len(there) == 1 else f'the {len(there)} videos of this name'}."
-            )
+            raise UserError(f"{there[0]} is there already; give --record another directory.")
     env = make_to_render(make, render_mode)
     try:
         if directory:
@@ -187,17 +184,15 @@ def record(env: gym.Env, directory: str | os.PathLike, name: str, replace: bool 
     It is put inside the wrappers that skip frames, so that videos show all frames at the speed of
     the game. Such wrappers have a class attribute `skips_frames = True`.
     """
-    skipping = [each for each in wrappers_of(env) if _skips_frames(each)]
-    if not skipping:
+    of_gymnasium = (AtariPreprocessing, MaxAndSkipObservation)
+    innermost = None
+    for each in wrappers_of(env):
+        if getattr(each, "skips_frames", isinstance(each, of_gymnasium)):
+            innermost = each
+    if innermost is None:
         return Recorder(env, directory, name, replace)
-    innermost = skipping[-1]
     innermost.env = Recorder(innermost.env, directory, name, replace)
     return env
-
-
-def _skips_frames(wrapper):
-    of_gymnasium = (AtariPreprocessing, MaxAndSkipObservation)
-    return getattr(wrapper, "skips_frames", False) or isinstance(wrapper, of_gymnasium)
 
 
 class Recorder(gym.Wrapper):

@@ -98,6 +98,26 @@ def pixels_as_numbers(space: spaces.Space, entry: str | int | None = None) -> li
     ]
 
 
+def actions_out_of_reach(spec: "ActionSpec") -> list[str]:
+    """Return a warning if a Gaussian policy, which begins around 0, misses most of a Box's actions.
+
+    Args:
+        spec: The form of the actions.
+    """
+    if spec.bounded or spec.num_choices is not None or not spec.space.is_bounded():
+        return []
+    low, high = spec.space.low.astype(float), spec.space.high.astype(float)
+    center, half = (high + low) / 2, (high - low) / 2
+    if np.all((abs(center) <= half) & (half >= 0.1) & (half <= 10)):
+        return []
+    return [
+        f"actions lie between {low.min():g} and {high.max():g}, and the policy begins around 0, "
+        "with a standard deviation of about 0.6. Scale them: put gymnasium.wrappers.RescaleAction "
+        "around the environment, on the command line by --wrapper 'RescaleAction(min_action=-1, "
+        "max_action=1)'."
+    ]
+
+
 def network_dtype(space: spaces.Box) -> type:
     """Return the dtype in which observations are stored: uint8 for images, otherwise float32."""
     return np.uint8 if is_image(space) else np.float32
@@ -270,41 +290,30 @@ def discrete_action_spec(space: spaces.Space) -> ActionSpec:
 
 def bounded_or_discrete_action_spec(space: spaces.Space) -> ActionSpec:
     """Return the ActionSpec of a Discrete space, or else what `bounded_action_spec` returns."""
-    if isinstance(space, spaces.Discrete):
-        return action_spec(space)
-    return bounded_action_spec(space, "a Box of floating-point numbers or Discrete")
+    return (action_spec if isinstance(space, spaces.Discrete) else bounded_action_spec)(space)
 
 
-def bounded_action_spec(
-    space: spaces.Space, taken: str = "a Box of floating-point numbers"
-) -> ActionSpec:
+def bounded_action_spec(space: spaces.Space) -> ActionSpec:
     """Return the ActionSpec for policies that act in [-1, 1], the range of tanh.
-
-    Args:
-        space: The action space.
-        taken: What the algorithm takes, for the message.
 
     Raises:
         UserError: The space is a Box whose bounds are not finite or equal, or is not supported.
     """
     if not _is_float_box(space):
-        raise _not_taken(space, taken)
-    if not space.is_bounded():
+        raise _not_taken(space, "a Box of floating-point numbers (sac also takes Discrete)")
+    if not space.is_bounded() or (space.low == space.high).any():
         raise UserError(
-            f"The action space {space} is unbounded; this algorithm's actions lie between each "
-            "dimension's low and high. Wrap the environment in a gymnasium.ActionWrapper whose "
-            "action space is a Box with finite bounds, or use vpg, trpo, ppo, ppg or a2c."
+            f"The action space {space} is unbounded, or low equals high; this algorithm's actions "
+            "lie between each dimension's low and high. Wrap the environment in a "
+            "gymnasium.ActionWrapper with other bounds, or use vpg, trpo, ppo, ppg or a2c."
         )
-    if (space.low == space.high).any():
-        raise UserError(f"In the action space {space} low equals high: nothing is left to choose.")
     return replace(action_spec(space), bounded=True)
 
 
 def _not_taken(space, taken):
     return UserError(
         f"The action space {type(space).__name__} is not supported by this algorithm, which takes "
-        f"{taken}. (sac, vpg, trpo, ppo, ppg, a2c and dqn take Discrete; ddpg, td3 and all of "
-        "these but dqn take Box; vpg, trpo, ppo, ppg and a2c also take the others.)"
+        f"{taken}. vpg, trpo, ppo, ppg and a2c take all supported action spaces."
     )
 
 

@@ -276,8 +276,6 @@ def main() -> None:
     init_help = "an imitation that is to be corrected, instead of a new one"
     parser.add_argument("--init_from", metavar="RUN", help=init_help)
     args = parser.parse_args()
-    if args.rounds < bool(args.init_from):  # there would be nothing to do
-        parser.error(f"--rounds is {args.rounds}; it must be at least {int(bool(args.init_from))}")
     preset = load("ppo", PRESET)
     epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
     env_kwargs = {**preset.env_kwargs, "stages": args.stage}

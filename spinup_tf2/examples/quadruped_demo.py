@@ -119,8 +119,6 @@ def main() -> None:
     usual_epochs = ", ".join(f"{epochs} to {task}" for task, epochs in EPOCHS.items())
     add_arguments(parser, "the task's name", usual_epochs)
     args = parser.parse_args()
-    if args.steps < 1:
-        parser.error(f"--steps is {args.steps}; it must be at least 1")
     preset_name = f"quadruped-{args.task}"
     preset = load("ppo", preset_name)
     epochs = EPOCHS[args.task] if args.epochs is None else args.epochs

@@ -179,11 +179,22 @@ def expect(condition: bool, sentence: str) -> None:
         raise Wrong(sentence)
 
 
+def expect_gradient(function: Callable[..., Any], *inputs: Any) -> list:
+    """Return the gradients of a function's sum; raise Wrong unless they reach all of its inputs."""
+    found = gradients(function, *inputs)
+    expect(
+        all(each is not None for each in found),
+        "The numbers are right, but no gradient reaches what is to be trained: keep to "
+        "TensorFlow's functions, without .numpy() and float(), and use stop_gradient for targets.",
+    )
+    return found
+
+
 def expect_constant(function: Callable[..., Any], *inputs: Any) -> None:
-    """Raise Wrong if a gradient of a function, a target y, reaches any of its inputs."""
+    """Raise Wrong if a gradient of a function reaches any of its inputs."""
     expect(
         all(each is None for each in gradients(function, *inputs)),
-        "A gradient flows through y: it is a constant. Put tf.stop_gradient around it.",
+        "A gradient flows through what is a constant here: put tf.stop_gradient around it.",
     )
 
 

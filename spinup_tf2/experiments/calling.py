@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -172,35 +172,6 @@ def call_experiment(
     experiment = prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
     check_launch([experiment])
     run_experiment(experiment, processes, quiet)
-
-
-def resume_experiment(
-    run_dir: str | os.PathLike,
-    thunk: Callable[..., Any],
-    exp_name: str | None,
-    num_cpu: int = 1,
-    quiet: bool = False,
-    launcher: str | None = None,
-    preset: str | None = None,
-    modules: Iterable[str] = (),
-    **kwargs: Any,
-) -> None:
-    """Resume the run in `run_dir`, in a process of its own.
-
-    Args:
-        run_dir: Directory of the run.
-        thunk: The algorithm.
-        exp_name: Name of the experiment to which the run belongs.
-        num_cpu, quiet, launcher, preset: As in `call_experiment`.
-        modules: Modules that its processes import first, to register the environment.
-        **kwargs: Arguments for `thunk`, the same as at the beginning of the run.
-    """
-    logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet)
-    logger_kwargs |= dict(exp_name=exp_name, preset=preset)
-    name = exp_name or os.path.basename(os.path.abspath(run_dir))
-    experiment = Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs, (*modules,))
-    check_launch([experiment])
-    run_experiment(experiment, resolve_processes(num_cpu, launcher), quiet)
 
 
 def run_experiment(experiment: Experiment, processes: Processes, quiet: bool) -> None:

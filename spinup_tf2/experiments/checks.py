@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
 from spinup_tf2.arguments.checks import check_arguments, check_network_arguments, other_meanings
+from spinup_tf2.arguments.rules import KEYWORDS, Rule, check, optional
 from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
 from spinup_tf2.arguments.table import Options
 from spinup_tf2.envs.modules import import_named
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 # Arguments of an experiment that stand for env_fn.
 ENVIRONMENT = ("env_name", "env_kwargs", "wrapper")
+
+_WRAPPERS = optional(
+    Rule(lambda v: isinstance(v, list | tuple), "a list such as ['FlattenObservation']")
+)
 
 
 def algorithm_name(function: Callable[..., Any]) -> str | None:
@@ -109,18 +114,8 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
 def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
     """Check the values of an algorithm's arguments, and the arguments of its default networks."""
     check_dicts(kwargs)
-    if not isinstance(kwargs.get("wrapper") or (), list | tuple):
-        raise UserError(
-            f"wrapper is {kwargs['wrapper']!r}; it must be a list such as ['FlattenObservation']."
-        )
+    check(_WRAPPERS, wrapper=kwargs.get("wrapper"))
     if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
-        known = network_arguments(algorithm)
-        for name in kwargs.get("ac_kwargs") or {}:
-            if name not in known:
-                raise UserError(
-                    f"{name!r} in ac_kwargs is not an argument of the networks;"
-                    f"{did_you_mean(name, known)} they take {', '.join(known)}."
-                )
         check_network_arguments(kwargs.get("ac_kwargs") or {})
     # The default networks are not imported yet, so there is no value to check.
     defaults = signature_of(algorithm).defaults
@@ -133,12 +128,7 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
 
 def check_dicts(kwargs: Mapping[str, Any]) -> None:
     """Raise UserError unless ac_kwargs and env_kwargs are dicts, or are not given."""
-    for name in ("ac_kwargs", "env_kwargs"):
-        if not isinstance(kwargs.get(name) or {}, dict):
-            raise UserError(
-                f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
-                f"given as {name}:key, and the value."
-            )
+    check(KEYWORDS, **{name: kwargs.get(name) for name in ("ac_kwargs", "env_kwargs")})
 
 
 # ---------------------------------------------------------------- environments

@@ -24,7 +24,6 @@ from spinup_tf2.experiments.checks import (
     check_experiment,
     has_options,
 )
-from spinup_tf2.files.logger import check_logger_arguments
 from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, run_lock, set_aside
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
@@ -135,8 +134,6 @@ def prepare_experiment(
             "logger_kwargs is given; put output_dir, overwrite and preset there, or leave it out."
         )
     else:
-        if algorithm:
-            check_logger_arguments(logger_kwargs)
         logger_kwargs = options | dict(logger_kwargs)
     return Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
 

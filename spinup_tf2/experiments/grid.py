@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import dedent
 from typing import Any
 
 import gymnasium as gym
@@ -29,7 +28,7 @@ from spinup_tf2.experiments.experiment import (
 from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Outcome, finished_runs
 from spinup_tf2.experiments.presets import merged, nested
 from spinup_tf2.experiments.schedule import run_all
-from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, is_terminal, say
+from spinup_tf2.files.printing import RULE, colored, is_terminal, say
 from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launched, mpi
@@ -123,11 +122,9 @@ class ExperimentGrid:
 
     def print(self) -> None:
         """Print the parameters, their values, and the number of variants."""
-        message = f"ExperimentGrid [{self._name}] runs over parameters:\n"
-        if len(message) > RULE_WIDTH:
-            message = f"ExperimentGrid [{self._name}]\n runs over parameters:\n"
+        title = f"ExperimentGrid [{self._name}] runs over parameters:\n"
         say(RULE)
-        say(colored(message, color="green", bold=True))
+        say(colored(title, color="green", bold=True))
         for parameter in self._parameters:
             key = colored(parameter.key.ljust(40), color="cyan", bold=True)
             shorthand = "" if parameter.shorthand is None else f"[{parameter.shorthand}]"
@@ -267,22 +264,17 @@ def _plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) ->
     if at_a_time > 1:
         threads = threads_of_each(at_a_time * processes.number)
         lines += [
-            f"{at_a_time} experiments run at a time, with {threads} computation threads in each of "
-            f"their {processes.number} processes.",
+            f"{at_a_time} experiments run at a time (threads of each process: {threads}).",
             f"What they print goes to {OUTPUT} in their directories.",
         ]
     return "\n".join(lines)
 
 
 def _wait_before_launch(seconds):
-    message = dedent(
-        """
-        Launch delayed to give you a few seconds to review your experiments.
-
-        To customize or disable this behavior, change WAIT_BEFORE_LAUNCH in
-        spinup_tf2/user_config.py, or set SPINUP_TF2_WAIT_BEFORE_LAUNCH.
-
-        """
+    message = (
+        "Launch delayed to give you a few seconds to review your experiments.\n\n"
+        "To customize or disable this behavior, change WAIT_BEFORE_LAUNCH in\n"
+        "spinup_tf2/user_config.py, or set SPINUP_TF2_WAIT_BEFORE_LAUNCH.\n"
     )
-    say(colored(message, color="cyan", bold=True) + RULE)
+    say(colored(f"\n{message}\n", color="cyan", bold=True) + RULE)
     time.sleep(seconds)

@@ -75,8 +75,6 @@ def load(algorithm: str, name: str, env: str | None = None) -> Preset:
         UserError: There is no such preset, it is invalid, or it is for another algorithm or other
             environments.
     """
-    if algorithm not in ALGORITHMS:
-        raise UserError(f"{algorithm!r} is not an algorithm; they are {', '.join(ALGORITHMS)}.")
     table = _own_table(algorithm, name) if name.endswith(".toml") else _named(algorithm, name)
     env = table.env if env is None else env
     if not env:

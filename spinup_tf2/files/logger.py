@@ -268,6 +268,8 @@ class Logger:
             with self._disk_may_be_full(), atomic_save(path) as temporary:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # objects may raise anything when they are pickled
+            if os.path.exists(os.path.join(self.output_dir, "env_spec.json")):
+                return  # the environment is described there, and nothing is lost
             # Later epochs would fail in the same way.
             self.warn_once(
                 f"could not pickle state_dict. ({kind_and_line(error)}) No new vars.pkl is written."

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,23 +51,13 @@ _ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)",
 
 
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
-    """os.walk in the order of names, which visits directories only once.
+    """os.walk in the order of names, without links and without runs that others have replaced.
 
-    Symbolic links are followed if they lead to directories below `top`; others may lead anywhere.
-    Runs that others have replaced are left out. As with os.walk, folders that the caller removes
-    from the list are skipped.
+    As with os.walk, folders that the caller removes from the list are skipped.
     """
-    seen = {whole := os.path.realpath(top)}
-    for root, folders, files in os.walk(top, followlinks=True):
+    for root, folders, files in os.walk(top):
         folders[:] = sorted(name for name in folders if ASIDE not in name)
         yield root, folders, files
-        new = []
-        for folder in folders:
-            real = os.path.realpath(os.path.join(root, folder))
-            if real not in seen and Path(whole) in Path(real).parents:
-                seen.add(real)
-                new.append(folder)
-        folders[:] = new
 
 
 # ---------------------------------------------------------------- config.json

@@ -13,7 +13,12 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
-from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
+from spinup_tf2.envs.spaces import (
+    ActionSpec,
+    action_spec,
+    actions_out_of_reach,
+    pixels_as_numbers,
+)
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.files.run_directory import run_lock
@@ -141,7 +146,8 @@ def open_run(
         run_dir = broadcast_object(logger.output_dir)
         logger.save_config(dict(arguments))
         if saved is None and is_own(actor_critic.__module__):
-            for text in pixels_as_numbers(env.observation_space):
+            seen = pixels_as_numbers(env.observation_space)
+            for text in (*seen, *actions_out_of_reach(envs.action_spec)):
                 logger.warn_once(text)
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)

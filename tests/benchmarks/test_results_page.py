@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinup_tf2.experiments.presets import load
-
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
 TF1, PYTORCH = "Spinning Up, TensorFlow 1", "Spinning Up, PyTorch"
@@ -71,75 +69,6 @@ def cells(name):
 
 def between(run, begin, end):
     return run[(run.index > begin) & (run.index <= end)]
-
-
-# ---------------------------------------------------------------------------------- settings
-
-
-def steps(name):
-    return PROTOCOLS[name].steps
-
-
-def arguments(name):
-    return PROTOCOLS[name].arguments
-
-
-SENTENCES |= {
-    "They take {:,} interactions with": lambda: [steps("init-on-policy")],
-    "networks of {} and {} units, after {:,} interactions": lambda: [
-        *arguments("on-policy")["ac_kwargs"]["hidden_sizes"],
-        steps("on-policy"),
-    ],
-    "after {:,} interactions, with a test every {:,} interactions": lambda: [
-        steps("off-policy"),
-        arguments("off-policy")["steps_per_epoch"],
-    ],
-    "curves continue after {:,} steps": lambda: [steps("off-policy")],
-    "our largest mean over {:,} steps": lambda: [learning_statistics.BETWEEN_TESTS],
-    "with the preset `atari` after {:,} agent steps": lambda: [steps("a2c-pong")],
-    "which are {:,} frames": lambda: [4 * steps("a2c-pong")],
-    "with the preset `atari`, after {:,} agent steps": lambda: [steps("ppg-pong")],
-    "bigfish, after {:,} agent steps": lambda: [steps("procgen")],
-    "on {} levels of": lambda: [arguments("procgen")["env_kwargs"]["num_levels"]],
-    '(SAC with `init="glorot"`), after {:,} interactions': lambda: [steps("classic-discrete")],
-    "in each epoch, which is {} in all": lambda: [
-        steps("classic-discrete") // arguments("classic-discrete")["steps_per_epoch"]
-    ],
-    "entropy bonus of up to {:.2f} per step": lambda: [0.2 * math.log(3)],
-    'would be "above" or "within 1 sd" in {:.0f} % of cases': lambda: [
-        100 * 0.5 * (1 + math.erf(0.5 / math.sqrt(2)))
-    ],
-    "random actions reach {}": lambda: [
-        *learning_data.published("Random actions", "random", "procgen/bigfish")[0][:1]
-    ],
-    "far from the {} of a solved environment": lambda: [
-        learning_data.about("Solved")["MountainCarContinuous"]
-    ],
-}
-
-
-@says("is $1/n + 1/10$ for our $n$ seeds and the published {},")
-def published_seeds():
-    return {WORDS[learning_data.about(source)["seeds"]] for source in (TF1, PYTORCH)}
-
-
-@says("none of {} runs is further from their mean than {} standard deviations")
-def furthest():
-    return *published_seeds(), WORDS[round(math.sqrt(learning_data.about(TF1)["seeds"] - 1))]
-
-
-@says(
-    "`mujoco`: {} environments at a time, observations and rewards normalized by their "
-    "running statistics, minibatches of {}, and {:,} interactions."
-)
-def mujoco():
-    preset = load("ppo", PROTOCOLS["ppo-mujoco"].preset, "HalfCheetah-v5").settings
-    return preset["num_envs"], preset["minibatch_size"], steps("ppo-mujoco")
-
-
-@says("where all {} environments end their episodes together")
-def environments():
-    return mujoco()[:1]
 
 
 # ------------------------------------------------------------------------------ initial weights
@@ -225,7 +154,7 @@ def saturated():
     swimmers = lost("Swimmer-v5", "glorot", "torch", "orthogonal")
     assert not any(swimmers)
     glorot = lost("Hopper-v5", "glorot")
-    return WORDS[sum(glorot)], WORDS[len(glorot)], steps("init-saturation"), len(swimmers)
+    return WORDS[sum(glorot)], WORDS[len(glorot)], PROTOCOLS["init-saturation"].steps, len(swimmers)
 
 
 # --------------------------------------------------------------------------------- off-policy
@@ -357,7 +286,7 @@ def continuous():
             assert run[run.index <= 12_000].max() > -210
         for run in runs("classic-continuous", algorithm, "MountainCarContinuous-v0").values():
             assert run.max() <= 0
-    return steps("classic-continuous"), 12_000
+    return PROTOCOLS["classic-continuous"].steps, 12_000
 
 
 @says(
@@ -369,7 +298,7 @@ def dqn():
     of_seeds = runs("dqn-classic", "dqn", "CartPole-v1").values()
     assert all(run.max() >= learning_data.about("Solved")["CartPole"] for run in of_seeds)
     finals = final("dqn-classic", "dqn", "CartPole-v1").sort_values(ascending=False)
-    return steps("dqn-classic"), WORDS[len(of_seeds)], *finals
+    return PROTOCOLS["dqn-classic"].steps, WORDS[len(of_seeds)], *finals
 
 
 @cache

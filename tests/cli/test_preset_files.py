@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import load
 from tests.cli.test_preset import arguments_of
 from tests.cli.test_run import execute
@@ -87,8 +86,3 @@ def test_a_broken_file_is_refused_before_anything_starts(text, own, experiments,
 def test_a_file_may_begin_with_a_byte_order_mark(own):
     Path(own).write_text(OWN, encoding="utf-8-sig")
     assert load("ppo", own).settings["gamma"] == 0.5
-
-
-def test_an_unknown_algorithm_has_no_presets():
-    with pytest.raises(UserError, match="'reinforce' is not an algorithm; they are vpg, trpo, ppo"):
-        load("reinforce", "atari")

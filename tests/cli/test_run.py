@@ -191,9 +191,7 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; give it once, with all its",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
-    "ppo --env CartPole-v1 --env_fn 3": r"--env_fn cannot be given here; call spinup_tf2\.ppo",
     "ppo --env CartPole-v1 --ac_kwargs:hidden_szies [3]": "did you mean --ac_kwargs:hidden_sizes",
-    "ppo --env CartPole-v1 --ac_kwargs {'activaton':'relu'}": r"did you mean activation\?",
     "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
     "a2c --env CartPole-v1 --ac_kwargs:conv small": "CartPole-v1 cannot be used: its observations "
     "are no images.*MLPActorCritic, have no argument 'conv'; they take hidden_sizes, activation",
@@ -207,7 +205,7 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --seed 1 1": "two of the experiments would write to",
     "ppo --env CartPole-v1 --data_dir finished": "already holds a run.*--overwrite",
     # presets
-    "ppo --preset clasic": r"'clasic' is not a preset of ppo; did you mean classic\?",
+    "ppo --preset klassic": r"'klassic' is not a preset of ppo; did you mean classic\?",
     "ddpg --preset atari": "'atari' is not a preset of ddpg; they are",
     "ppo --preset classic --env CartPole-v1 Pendulum-v1": "other settings for Pendulum-v1 than for",
     "ppo --preset mujoco --env CartPole-v1": "mujoco does not fit CartPole-v1: it is for Ant-",
@@ -327,25 +325,9 @@ def test_help_is_two_screens_with_a_line_for_each_flag(algorithm, capsys, monkey
         assert not lines[number + 1].startswith(" " * 20), "its meaning is longer than a line"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "title", "default"),
-    [
-        ("ppo", "Proximal Policy Optimization", "target_kl 0.01"),
-        ("sac", "Soft Actor-Critic", "target_entropy None"),
-    ],
-)
-def test_help_in_full_has_the_docstring(algorithm, title, default, capsys):
-    """And all flags, but none of what the algorithm itself chooses of its networks."""
-    execute(f"{algorithm} --full --help")
-    out = capsys.readouterr().out
-    assert out.startswith(f"Showing docstring for spinup_tf2.{algorithm}:\n\n{title}")
-    for name in signature_of(algorithm).defaults.keys() - {*PYTHON_ONLY}:
-        assert f"\n    --{name} " in out
-        assert f"\n    {name} (" in out  # what it means
-    assert f"\n    --{default}\n" in out
-    for name in ("--env_fn", "num_q", "stochastic"):
-        assert name not in out
-    assert "Presets, which take the place of the defaults" in out
+def test_help_in_full_is_the_docstring(capsys):
+    execute("sac --full --help")
+    assert capsys.readouterr().out == signature_of("sac").doc + "\n"
 
 
 def test_help_of_ones_own_algorithm(capsys):

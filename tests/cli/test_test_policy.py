@@ -208,16 +208,6 @@ def test_arguments_of_the_environment_replace_those_of_the_run(run):
             load_env(run / "tf2_save", None, allow_pickle, {"colour": "red"})
 
 
-@pytest.mark.parametrize("flags", [["--record", "videos"], []])
-def test_an_environment_without_pictures(run, stub, monkeypatch, tmp_path, flags):
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.chdir(tmp_path)
-    write_env_spec(run / "env_spec.json", gym.make("ProbeGoal-v0"), None)
-    with pytest.raises(UserError, match=r"no render mode '(rgb_array|human)' \(it has: none\)"):
-        main([str(run), *flags])
-    assert not (tmp_path / "videos").exists()
-
-
 @pytest.fixture
 def here(stub, monkeypatch):
     """The stub acts in this process also where pictures are drawn."""
@@ -324,7 +314,7 @@ def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd, monkey
     assert here == os.getpid() != elsewhere
     videos = sorted((tmp_path / "videos").iterdir())
     assert [video.name for video in videos] == ["trained-episode-0.mp4", "trained-episode-1.mp4"]
-    with pytest.raises(UserError, match=r"episode-0.mp4 is there already; .* the 2 videos of this"):
+    with pytest.raises(UserError, match=r"episode-0\.mp4 is there already; give --record ano"):
         main([str(trained[0]), "--record", str(tmp_path / "videos")])
 
     out = capfd.readouterr().out

@@ -17,7 +17,7 @@ from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.off_policy import Schedule, uniform
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.episodes import MOST_LIVES
-from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.workers.randomness import environment_seed
 from spinup_tf2.envs.spaces import bounded_action_spec, bounded_or_discrete_action_spec
 from spinup_tf2.training.evaluation import evaluate
 from spinup_tf2.training.opening import environments, open_run
@@ -358,15 +358,6 @@ def test_updates_come_when_they_are_due(tmp_path, num_envs):
     assert {row[name] for row in run.rows for name in row if "Test" in name} == {""}
 
 
-def test_several_blocks_of_updates_may_be_due_at_once(tmp_path):
-    """Four environments and an update after each of their interactions from number 25 on."""
-    run = Run(tmp_path, num_envs=4, update_every=1)
-    assert [taken for taken, _ in run.updates] == [28] * 3 + [
-        t for t in range(32, 121, 4) for _ in range(4)
-    ]
-    assert {batches["rew"].shape for _, batches in run.updates} == {(1, 12)}
-
-
 @pytest.mark.parametrize(("max_ep_len", "num_envs"), [(1000, 1), (1000, 2), (4, 2)])
 def test_what_is_learned_from_is_what_happened(tmp_path, max_ep_len, num_envs):
     """Step t leads to t + 1, never to the first observation of the next episode.
@@ -429,44 +420,3 @@ def test_choices_are_random_first_too(tmp_path):
     assert set(run.actions.ravel()) == {5, 6, 7}
     acts = {tuple(np.unique(batches["act"])) for _, batches in run.updates}
     assert acts == {(0, 1, 2)}
-
-
-def test_columns_and_epochs(tmp_path):
-    """Blank until there is something to show: updates begin in the second epoch."""
-    run = Run(tmp_path, update_after=65, num_test_episodes=3, epochs=3)
-    assert run.header == [
-        "Epoch",
-        *(
-            f"{stat}{key}"
-            for key in ("EpRet", "TestEpRet")
-            for stat in ("Average", "Std", "Max", "Min")
-        ),
-        *("EpLen", "TestEpLen", "TotalEnvInteracts"),
-        *("AverageQVals", "StdQVals", "MaxQVals", "MinQVals", "LossQ", "Time"),
-    ]
-    assert [row["Epoch"] for row in run.rows] == ["1", "2", "3"]
-    assert [row["TotalEnvInteracts"] for row in run.rows] == ["60", "120", "180"]
-    for name in ("AverageQVals", "StdQVals", "MaxQVals", "MinQVals", "LossQ"):
-        assert run.rows[0][name] == ""
-        assert run.rows[1][name] != ""
-    # The actor stays as it is, and evaluations start from the same seeds.
-    for name in ("AverageTestEpRet", "MinTestEpRet", "MaxTestEpRet", "TestEpLen"):
-        assert len({row[name] for row in run.rows}) == 1
-    # The second epoch's updates follow interactions 70, 80, ..., 110; all their rows are logged.
-    rew = np.concatenate([batches["rew"].ravel() for _, batches in run.updates[:5]])
-    assert float(run.rows[1]["AverageQVals"]) == pytest.approx(rew.mean(), rel=1e-4)
-    assert float(run.rows[1]["MaxQVals"]) == pytest.approx(rew.max(), rel=1e-4)
-    assert float(run.rows[1]["LossQ"]) == 1
-
-
-def test_test_environments_are_others_than_those_that_train(tmp_path):
-    """Their actions are not counted as training, and their seeds are their own."""
-    without, run = (
-        Run(tmp_path / str(n), num_test_episodes=n, start_steps=1000, epochs=1, save_freq=100)
-        for n in (0, 3)
-    )
-    np.testing.assert_array_equal(run.actions[:60], without.actions)
-    assert without.rows[0]["AverageEpRet"] == run.rows[0]["AverageEpRet"]
-    numbers = range(FIRST_TEST_ENV, FIRST_TEST_ENV + 3)
-    lengths = [length for _, length in one_by_one(3, numbers).values()]
-    assert float(run.rows[0]["TestEpLen"]) == pytest.approx(np.mean(lengths), rel=1e-5)

@@ -76,16 +76,6 @@ def test_noop_reset_draws_one_to_noop_max_from_the_environments_seed():
     assert numbers == [number(seed) for seed in range(60)]
 
 
-def test_noop_reset_begins_again_where_a_game_ends_meanwhile():
-    """Games of 3 frames: after n of them, the fourth, fifth, ... belong to the next game."""
-    for seed in range(20):
-        game = Game(over=3)
-        obs, _ = NoopReset(game, 8).reset(seed=seed)
-        n = len(game.actions)
-        assert obs[0, 0] == n % 3
-        assert game.games == 1 + n // 3
-
-
 def test_max_and_skip():
     """The first two of four frames are brighter everywhere, and must not be seen."""
     frames = np.zeros((9, 2, 2), np.uint8)
@@ -186,18 +176,6 @@ def test_fire_is_pressed_where_a_game_or_a_life_begins():
     assert game.actions == [FIRE, RIGHT, RIGHT, FIRE, RIGHT]
     env.reset()
     assert game.actions[5:] == [FIRE]
-
-
-def test_fire_that_ends_the_game_and_lives_lost_in_the_end():
-    game = Game(lives=[1], over=1)
-    obs, _ = FireReset(game).reset(seed=0)
-    assert (obs == 0).all()
-    assert game.games == 2
-    game = Game(lives=[2, 2, 1], over=2)
-    env = FireReset(game)
-    env.reset(seed=0)
-    assert env.step(RIGHT)[2]
-    assert game.actions == [FIRE, RIGHT]
 
 
 def test_rewards_become_their_sign():

@@ -1,6 +1,5 @@
 """Environments that return what they must not: one sentence says which, what, and what to do."""
 
-from collections import namedtuple
 from functools import partial
 
 import gymnasium as gym
@@ -154,14 +153,6 @@ def test_what_may_be_passes(space, right):
     last = play(Wrong(space, **right))[-1]
     for name, value in zip(("obs", "rew", "terminated", "truncated", "info"), last, strict=True):
         assert name not in right or value is right[name] or value == right[name]
-
-
-def test_a_tuple_may_have_names():
-    class Named(Wrong):
-        def step(self, action):
-            return namedtuple("Step", "obs rew terminated truncated info")(*super().step(action))
-
-    assert play(Named())[-1].rew == 1
 
 
 def test_the_time_limit():

@@ -79,15 +79,6 @@ def test_arguments_of_ppo_are_checked_before_anything_is_done(
 
 
 @pytest.mark.parametrize(("program", "name"), PROGRAMS)
-def test_an_imitation_of_something_else_is_told_in_a_line(program, name, run, monkeypatch):
-    def refuse(*_):
-        raise UserError("the imitation cannot be continued")
-
-    monkeypatch.setattr(cloning, "check_experiment", refuse)
-    assert run.refused(program, "--resume").endswith("error: the imitation cannot be continued\n")
-
-
-@pytest.mark.parametrize(("program", "name"), PROGRAMS)
 def test_only_the_imitation(program, name, run, tmp_path):
     run.run(program, "--epochs", "0", "--exp_name", "mine", "--seed", "3")
     assert [name for name, _ in run.done] == ["clone", "evaluate"]
@@ -95,24 +86,6 @@ def test_only_the_imitation(program, name, run, tmp_path):
 
 
 # ------------------------------------------------------------------------------------ quadruped
-
-
-@pytest.mark.parametrize(("task", "epochs"), [("walk", 60), ("recover", 30), ("command", 200)])
-def test_each_task_has_its_epochs_and_its_environment(task, epochs, run, tmp_path):
-    pytest.importorskip("pybullet")
-    run.run(quadruped_demo, "--task", task)
-    (_, (env_fn, *_)), (_, imitation), (name, settings) = run.done
-    assert env_fn == EnvFn(
-        f"Quadruped{task.title()}-v0", load("ppo", f"quadruped-{task}").env_kwargs
-    )
-    assert imitation == str(tmp_path / f"{task}-clone" / f"{task}-clone_s0")
-    assert (name, settings["epochs"]) == (f"{task}-demo", epochs)
-    assert settings["init_from"] == imitation
-
-
-def test_a_demonstration_has_steps(run):
-    pytest.importorskip("pybullet")
-    assert "--steps is 0; it must be at least 1" in run.refused(quadruped_demo, "--steps", "0")
 
 
 # ---------------------------------------------------------------------------------------- Mario
@@ -134,19 +107,9 @@ def test_imitation_and_ppo_have_the_same_levels_and_background(run, tmp_path):
     assert ac_kwargs == PRESET.settings["ac_kwargs"] | dict(background=0.25)
 
 
-@pytest.mark.parametrize("arguments", [{}, dict(background=0.34)])
-def test_a_network_that_is_corrected_keeps_its_background(arguments, run, monkeypatch):
-    """An earlier one has none, which is 0."""
-    monkeypatch.setattr(mario_demo, "network_arguments", {"data/first": arguments}.get)
-    run.run(mario_demo, "--init_from", "data/first")
-    assert run.done[0][1][-1]["background"] == arguments.get("background", 0)
-
-
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--rounds", "-1"], "--rounds is -1; it must be at least 0"),
-        (["--init_from", "data/x", "--rounds", "0"], "--rounds is 0; it must be at least 1"),
         (["--init_from", "none"], "none"),
         (["--stage", "1-1", "9-9"], "There is no demonstration of 9-9; there are some of 1-1, "),
     ],

@@ -102,17 +102,6 @@ def test_an_episode_is_played_with_the_most_likely_actions_or_with_samples():
     assert share == pytest.approx(probability, abs=0.08)
 
 
-def test_an_episode_that_is_stuck_comes_to_an_end(monkeypatch):
-    monkeypatch.setattr(mario_corrections, "LONGEST", 3)
-    player = failed(Lights("rrrrr"), "rrrrr")
-    assert (player.played, player.success, player.over) == ([0, 0, 0], False, True)
-
-
-def test_how_far_it_comes_is_the_largest_return_and_a_death_does_not_change_it():
-    player = failed(Lights("rjrj"), "rjj")
-    assert (player.furthest, player.steps, player.success) == (20.0, 3, False)
-
-
 @needs_emulator
 @pytest.mark.parametrize("step", [0, 2, 30])
 def test_it_goes_back_to_a_step_of_an_episode(step):
@@ -170,15 +159,6 @@ def test_it_is_helped_before_it_stands_still():
     player = failed(env, "rrrrrrrr" + 592 * "r")
     assert len(player.played) == mario_corrections.LONGEST > max(mario_corrections.STEPS_BACK)
     assert env.plan_of(helped(player, START)) == "rrrrrrjr"
-
-
-def test_it_gives_up(monkeypatch):
-    monkeypatch.setattr(mario_corrections, "BUDGET", 3)
-    env = Lights("rjrrjrjr")
-    player = failed(env, "rrrrrrjr")
-    before = player.steps
-    assert helped(player, START) is None
-    assert player.steps < before + 15
 
 
 # ---------------------------------------------------------------------------- corrections

@@ -1,9 +1,5 @@
 """Mario that is shown how to clear levels: that it imitates it, goes on from there, and resumes."""
 
-import os
-import subprocess
-import sys
-
 import gymnasium as gym
 import numpy as np
 import pandas as pd
@@ -64,25 +60,6 @@ def clone(output_dir, stages=("1-4",), seed=0, **options):
     return mario_demo.clone(ENV_FN, [*stages], seed, logger_kwargs, ac_kwargs, **options)
 
 
-@pytest.mark.slow
-def test_tensorflow_is_told_that_there_are_convolutions():
-    """Before it is loaded."""
-    program = (
-        "import os, runpy, sys\n"
-        "class Finder:\n"
-        "    def find_spec(name, *_):\n"
-        "        if name == 'tensorflow':\n"
-        "            print(os.environ.get('TF_ENABLE_ONEDNN_OPTS'), flush=True)\n"
-        "            os._exit(0)\n"
-        "sys.meta_path.insert(0, Finder)\n"
-        "runpy.run_module('spinup_tf2.examples.mario_demo', run_name='__main__')\n"
-    )
-    environ = {name: x for name, x in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["1"], done.stderr
-
-
 def test_each_round_begins_with_another_third_of_the_starts(monkeypatch):
     """And with the standard start; sampled actions have seeds and starts of their own."""
     monkeypatch.setattr(mario_demo, "SAMPLED", 2)
@@ -138,16 +115,6 @@ def test_three_rounds_without_a_correction_are_the_last(tmp_path, monkeypatch, c
     assert said in capsys.readouterr().out
     assert not clone(tmp_path, **options, resume=True)
     assert len(pd.read_table(tmp_path / "progress.txt")) == 7
-
-
-@needs_emulator
-def test_a_network_that_never_gets_anywhere_is_told(tmp_path, monkeypatch):
-    teacher = Teacher(monkeypatch, [4])
-    monkeypatch.setattr(
-        mario_demo, "frames_of", lambda _, ways, cpu: [] if len(ways) > 1 else teacher.batches
-    )
-    with pytest.raises(UserError, match="In round 1 no way to the flag was found in any episode"):
-        clone(tmp_path, noops=[0], rounds=1, passes=1)
 
 
 @needs_emulator

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from spinup_tf2.envs.mario.demonstrations import demonstration
-from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_ways
 from spinup_tf2.examples.mario_ways import Start, Way, Ways
 from spinup_tf2.experiments.presets import load
@@ -97,28 +96,6 @@ def test_few_plans_clear_all_starts(monkeypatch):
         ]
     nothing = [Way(Start("1-4", 15), False)]
     assert mario_ways.with_few_plans(nothing) == nothing
-
-
-def test_of_two_plans_that_clear_as_much_the_first_is_taken(monkeypatch):
-    monkeypatch.setattr(mario_ways, "reaches_flag", lambda *_, noops: True)
-    ways = [Way(Start("1-4", noops), False, plan, plan) for noops, plan in ((0, "rr"), (3, "jj"))]
-    assert [way.plan for way in mario_ways.with_few_plans(ways)] == ["rr", "rr"]
-
-
-def test_plans_are_tried_in_their_own_level(monkeypatch):
-    tried = []
-    reached = lambda *of, noops: tried.append((*of, noops)) or True  # noqa: E731
-    monkeypatch.setattr(mario_ways, "reaches_flag", reached)
-    plans = {(stage, noops): "rj" for stage in STAGES for noops in (0, 3)} | {("1-1", 3): "jj"}
-    ways = [Way(Start(*of), False, plan, plan) for of, plan in plans.items()]
-    assert [way.plan for way in mario_ways.with_few_plans(ways)] == ["rj"] * 4
-    assert tried == [((1, 1), "rj", 3), ((1, 1), "jj", 0)]
-
-
-@needs_emulator
-def test_a_way_that_does_not_reach_the_flag_is_told():
-    with pytest.raises(UserError, match="way through 1-1 that is to be learned does not reach"):
-        mario_ways.frames_of(ENV_FN, [Way(Start("1-1", 0), False, "rrj", "rrj")])
 
 
 def test_in_the_same_observation_the_first_action_is_learned():

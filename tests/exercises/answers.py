@@ -14,8 +14,8 @@ WRONG_ANSWERS = {
     "gaussian": {
         "return tf.reduce_sum => return tf.exp(tf.reduce_sum": "is not Python yet",
         "return tf => tf": "Is a `return` missing?",
-        "/ tf.exp(log_std) => / np.exp(log_std)": "but not their gradient",
-        "(x - mu) => (x - tf.stop_gradient(mu))": "but not their gradient",
+        "/ tf.exp(log_std) => / np.exp(log_std)": "entry [4] is -4",
+        "(x - mu) => (x - tf.stop_gradient(mu))": "no gradient reaches",
     },
     "policy": {
         'self.add_weight(shape=(act_dim,), initializer=start, name="log_std") => '
@@ -23,15 +23,15 @@ WRONG_ANSWERS = {
         "[keras.Input((obs_dim,)), *hidden => [*hidden": "have to be built in",
         "return self(obs) + tf.exp(self.log_std) => "
         "return tf.stop_gradient(self(obs)) + self.log_std": "sigma is exp(log_std)",
-        "return self(obs) + => return self(obs).numpy() +": "gradient of sample does not reach",
-        "(act - self(obs)) => (act - tf.stop_gradient(self(obs)))": "gradient of log_prob does not",
+        "return self(obs) + => return self(obs).numpy() +": "no gradient reaches",
+        "(act - self(obs)) => (act - tf.stop_gradient(self(obs)))": "no gradient reaches",
         "self.log_std + 0.5 + 0.5 * np.log(2 * np.pi) => "
-        "0.5 + 0.5 * np.log(2 * np.pi) + self.log_std": "write log_std first",
+        "0.5 + 0.5 * np.log(2 * np.pi) + self.log_std": "no gradient reaches",
     },
     "gae": {"return adv => return adv.sum(axis=1)": "the shape is [8]; it should be [8, 3]"},
     "clip": {
         "1 - clip_ratio => -inf": "NameError",
-        "tf.exp(logp - => tf.exp(tf.stop_gradient(logp) -": "no gradient reaches logp",
+        "tf.exp(logp - => tf.exp(tf.stop_gradient(logp) -": "no gradient reaches",
     },
     "cg": {
         "return x => b -= b; return x": "belongs to the caller",
@@ -55,22 +55,22 @@ WRONG_ANSWERS = {
     "bug": {
         "return batch_size, batch_size => return (batch_size,)": "rew is [batch], next_q is",
         "return batch_size, batch_size => return batch_size, 1": "How does TensorFlow broadcast",
-        "tf.stop_gradient( => (": "gradient flows into the target networks",
-        "tf.reduce_mean(error**2) => tf.stop_gradient(tf.reduce_mean(error**2))": "around y alone",
-        'pi(batch["obs"])] => tf.stop_gradient(pi(batch["obs"]))]': "gradient reaches the policy",
+        "tf.stop_gradient( => (": "constant here",
+        "tf.reduce_mean(error**2) => tf.stop_gradient(tf.reduce_mean(error**2))": "no gradient",
+        'pi(batch["obs"])] => tf.stop_gradient(pi(batch["obs"]))]': "no gradient reaches",
     },
     "dqn": {
-        "tf.stop_gradient( => (": "gradient flows through y",
-        "tf.gather(q, act => tf.gather(tf.stop_gradient(q), act": "no gradient reaches Q",
+        "tf.stop_gradient( => (": "constant here",
+        "tf.gather(q, act => tf.gather(tf.stop_gradient(q), act": "no gradient reaches",
     },
     "td3": {
-        "tf.stop_gradient( => (": "gradient flows through y",
-        "(q2 - y) => (tf.stop_gradient(q2) - y)": "does not reach both Q-functions",
-        "reduce_mean(q1_pi) => reduce_mean(tf.stop_gradient(q1_pi))": "no gradient reaches Q_1",
+        "tf.stop_gradient( => (": "constant here",
+        "(q2 - y) => (tf.stop_gradient(q2) - y)": "no gradient reaches",
+        "reduce_mean(q1_pi) => reduce_mean(tf.stop_gradient(q1_pi))": "no gradient reaches",
     },
     "temperature": {
-        "tf.stop_gradient( => (": "gradient reaches the policy",
-        "-log_alpha * => -tf.stop_gradient(log_alpha) *": "No gradient reaches log_alpha",
+        "tf.stop_gradient( => (": "constant here",
+        "-log_alpha * => -tf.stop_gradient(log_alpha) *": "no gradient reaches",
     },
     "init": {
         "6 / (fan_in + fan_out) => 6 / fan_in": "kernel of 'glorot' reaches to 0.1732; the limit "

@@ -45,7 +45,7 @@ def test_several_at_a_time(fakes, tmp_path, capsys, monkeypatch):
     assert errors == ""
     announced, table = out.split("\n5 experiments: ")
     assert (
-        "2 experiments run at a time, with 4 computation threads in each of their 1 processes.\n"
+        "2 experiments run at a time (threads of each process: 4).\n"
         "What they print goes to output.txt in their directories.\n"
     ) in announced
     directory = f"{tmp_path}/g/g_s"
@@ -130,7 +130,7 @@ def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
         launch.subprocess, "Popen", lambda command, **options: started.append((command, options))
     )
     plan = grids._plan_of([Outcome(None, n) for n in (1, 2)], Processes(4), 2)
-    assert "with 2 computation threads in each of their 4 processes" in plan
+    assert "(threads of each process: 2)" in plan
     with open(tmp_path / "output.txt", "wb") as output:
         Processes(4).start(["file.py"], 2, output)
     [(command, options)] = started

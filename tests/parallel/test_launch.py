@@ -3,7 +3,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import psutil
@@ -132,24 +131,6 @@ def test_a_command_is_asked_to_stop_when_its_parent_is_killed():
     process.stdout.close()
     psutil.wait_procs([command], timeout=5)
     assert not command.is_running() or command.status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_command_begins_as_if_it_had_been_started_directly():
-    program = """
-import ctypes, signal, sys
-assert sys.argv == ["-c", "a b", ""], sys.argv
-assert sys.flags.isolated == sys.flags.no_site == 0
-assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
-ignored = [line for line in open("/proc/self/status") if line.startswith("SigIgn")]
-assert ignored == sys.stdin.readlines(), ignored
-"""
-    direct = "print(*[x for x in open('/proc/self/status') if x.startswith('SigIgn')], end='')"
-    ignored = subprocess.run([sys.executable, "-c", direct], capture_output=True, check=True).stdout
-    with tempfile.TemporaryFile() as file:
-        file.write(ignored)
-        file.seek(0)
-        command = [sys.executable, "-c", program, "a b", ""]
-        assert launch.run_to_end(command, stdin=file) == 0
 
 
 @pytest.mark.parametrize(

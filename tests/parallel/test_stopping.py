@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 
 from spinup_tf2.errors import Interrupted
@@ -88,22 +87,6 @@ def test_one_ctrl_c_that_arrives_twice_is_one(monkeypatch):
         with pytest.raises(KeyboardInterrupt) as left:
             send(signal.SIGINT)
     assert not isinstance(left.value, Interrupted)
-
-
-def test_other_threads_have_no_signals_but_can_be_asked():
-    def run():
-        with Interruption() as asked:
-            before = asked.agreed()
-            asked.request(signal.SIGTERM)
-            results.append((before, asked.agreed()))
-
-    results = []
-    handler = signal.getsignal(signal.SIGTERM)
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert results == [(False, True)]
-    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_ranks_agree(capfd):
@@ -205,16 +188,3 @@ def test_progress_keeps_it_quiet_and_silence_does_not(alarms):
         begin = time.monotonic()
         time.sleep(1.8)
         assert 0.7 < alarms[0] - begin < 1.7
-
-
-def test_collectives_are_progress():
-    for call, argument in [
-        (mpi.mpi_sum, 1.0),
-        (mpi.broadcast, np.zeros(1)),
-        (mpi.broadcast_object, 1),
-        (mpi.gather_objects, 1),
-    ]:
-        mpi.has_beaten()
-        call(argument)
-        assert mpi.has_beaten()
-        assert not mpi.has_beaten()

@@ -11,7 +11,6 @@ from gymnasium.wrappers import (
     FlattenObservation,
     MaxAndSkipObservation,
     OrderEnforcing,
-    RecordVideo,
     RescaleAction,
     TimeAwareObservation,
     TimeLimit,
@@ -180,20 +179,6 @@ def test_time_limits_come_back_where_they_were(tmp_path, make):
         del gym.registry["FourSteps-v0"], gym.registry["FourStepsUnchecked-v0"]
 
 
-def test_no_time_limit_stays_none(tmp_path):
-    env = rebuilt(tmp_path, gym.make("Pendulum-v1", max_episode_steps=-1))
-    assert env.spec.max_episode_steps is None
-
-
-def test_a_window_of_the_training_is_not_opened_again(tmp_path):
-    path = tmp_path / "env_spec.json"
-    env = gym.make("CartPole-v1", render_mode="rgb_array")
-    write_env_spec(path, RecordVideo(env, str(tmp_path / "videos")), None)
-    assert wrapper_names(make_env(path)) == []
-    write_env_spec(path, gym.make("CartPole-v1", render_mode="human"), None)
-    assert make_env(path).render_mode is None
-
-
 def test_wrappers_of_the_registered_function_are_not_applied_twice(tmp_path):
     def clipped_pendulum(**kwargs):
         return ClipReward(gym.make("Pendulum-v1", **kwargs), -1, 1)
@@ -221,13 +206,6 @@ class Recorded(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env, **kwargs):
         RecordConstructorArgs.__init__(self, **kwargs)
         super().__init__(env)
-
-
-def test_arguments_of_own_wrappers_mean_what_they_like(tmp_path):
-    """Also where they are called like arguments of gymnasium's wrappers."""
-    kwargs = dict(size="large", shape=None, delay=[], frameskip=10**6, stack=True)
-    again = rebuilt(tmp_path, Recorded(gym.make("CartPole-v1"), **kwargs))
-    assert again.spec.additional_wrappers[-1].kwargs == kwargs
 
 
 class Bare(gym.Env):
@@ -329,11 +307,6 @@ def test_damaged_files_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(UserError, match="cannot be built"):
         make_env(path)
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(UserError, match=r"No such file.*allow_pickle"):
-        make_env(tmp_path / "env_spec.json")
 
 
 def test_wrappers_by_name_are_rebuilt_with_the_arguments_that_were_given(tmp_path):

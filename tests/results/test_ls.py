@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from spinup_tf2.errors import UserError
 from spinup_tf2.files.run_directory import is_locked, run_lock
 from spinup_tf2.results import ls
 from spinup_tf2.results.ls import find_runs
@@ -254,15 +253,6 @@ def test_json(data, capsys):
     assert runs[1]["path"] == "data/sac/sac_s7"
     assert runs[1]["commands"]["resume"] == "python -m spinup_tf2.run resume data/sac/sac_s7"
     assert runs[3]["epochs"] is None
-
-
-def test_no_runs(tmp_path, capsys):
-    ls.main([str(tmp_path)])
-    assert capsys.readouterr().out == f"No runs in {tmp_path}.\n"
-    ls.main([str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out) == []
-    with pytest.raises(UserError, match="There is no directory nowhere; give one"):
-        ls.main(["nowhere"])
 
 
 def test_names_that_would_do_something_to_a_terminal(tmp_path, capsys):

@@ -136,25 +136,6 @@ def test_blank_fields_are_neither_drawn_nor_averaged(tmp_path, ax, capsys):
     assert f"Leaving out {tmp_path / 'd'}: it has no column Performance" in out
 
 
-@pytest.mark.parametrize(
-    ("xaxis", "value", "labels", "ticks"),
-    [
-        (
-            *("TotalEnvInteracts", "Performance"),
-            *(("Environment steps", "Average return"), ["0", "4k", "8k"]),
-        ),
-        ("Epoch", "AverageEpRet", ("Epoch", "Average return"), ["0", "1", "2"]),
-    ],
-)
-def test_labels_and_ticks(tmp_path, ax, xaxis, value, labels, ticks):
-    add_run(tmp_path / "run")
-    plot_data(get_datasets(tmp_path), xaxis, value, ax=ax)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == labels
-    ax.set_xticks([0, 1, 2] if xaxis == "Epoch" else [0, 4000, 8000])
-    ax.figure.canvas.draw()
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ticks
-
-
 def test_runs_of_one_epoch_are_seen_and_names_with_an_underscore_are_in_the_legend(tmp_path, ax):
     add_run(tmp_path / "one", [3.0], exp_name="_one")  # matplotlib leaves such names out
     add_run(tmp_path / "two", [1.0, 2.0], exp_name="two")
@@ -183,14 +164,6 @@ def test_a_panel_for_each_environment_with_one_legend(data, saved):
     assert len({(line.get_label(), line.get_color()) for line in lines}) == 3
     assert len({line.get_color() for line in lines}) == 3
     assert legend_of(saved["x.png"]) == ["ppo", "vpg", "sac"]
-
-
-def test_environments_without_the_column_have_no_panel(data, saved):
-    header = ("Entropy", "LossPi", "TotalEnvInteracts")
-    add_run(data / "loss", header=header, exp_name="loss", env_name="Ant-v5")
-    main(["data", "--by", "env", "-y", "Performance", "LossPi", "--savefig", "x.png"])
-    titles = {name: [ax.get_title() for ax in saved[name].axes] for name in saved}
-    assert titles == {"x_Performance.png": sorted(ENVS), "x_LossPi.png": ["Ant-v5"]}
 
 
 @pytest.mark.parametrize("names", [["a_long_name_" * 2] * 3, ["short"] * 14])
@@ -281,14 +254,6 @@ def test_bad_arguments(data, arguments, message):
     assert sorted(os.listdir()) == ["data", "dir.png"]
 
 
-def test_windows_are_shown(data, monkeypatch):
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.extend(plt.get_fignums()))
-    make_plots(["data"], values=["Performance", "Epoch"])
-    assert len(shown) == 2
-    plt.close("all")
-
-
 def test_one_file_or_one_for_each_value_and_the_same_curves_are_the_same_file(data, capsys):
     first, second = [], []
     for contents in (first, second):
@@ -301,21 +266,6 @@ def test_one_file_or_one_for_each_value_and_the_same_curves_are_the_same_file(da
         contents += [(data.parent / name).read_bytes() for name in names[1:]]
     assert first == second
     assert [text[:4] for text in first] == [b"\x89PNG", b"<?xm", b"%PDF", b"%PDF"]
-
-
-def test_a_figure_that_cannot_be_written_leaves_the_old_one(data, monkeypatch):
-    (data.parent / "x.png").write_text("old")
-
-    def full(figure, path, **kwargs):
-        with open(path, "w") as file:
-            file.write("half")
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(Figure, "savefig", full)
-    with pytest.raises(UserError, match=r"Cannot write to x.png: No space left"):
-        main(["data/ppo", "--savefig", "x.png"])
-    assert (data.parent / "x.png").read_text() == "old"
-    assert sorted(os.listdir()) == ["data", "x.png"]
 
 
 def test_spinning_ups_module_is_a_program_and_its_help_is_fast():

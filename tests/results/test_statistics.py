@@ -138,15 +138,6 @@ def test_wall_clock_time_gets_an_even_grid():
     np.testing.assert_allclose(curve_of(runs, "mean", "none").estimate, 2 * grid)
 
 
-def test_short_runs_all_count_on_wall_clock_time():
-    """The ends of an even grid of so few points would belong to one run each."""
-    one_epoch = [(np.array([10.0 + i]), np.array([100.0 * i])) for i in range(25)]
-    np.testing.assert_array_equal(align(one_epoch)[0], 10 + np.arange(25))
-    two = [(np.array([10.0 + i, 20.0 + i]), np.full(2, 100.0 * i)) for i in range(5)]
-    curve = curve_of(two, "mean", "none")
-    assert curve.estimate[curve.x == 14] == 200
-
-
 def test_a_blank_row_is_not_filled_on_an_even_grid_either():
     """Against the nearest row, looked for one point at a time."""
     rng = np.random.default_rng(1)

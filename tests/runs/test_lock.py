@@ -94,17 +94,6 @@ def test_what_a_killed_run_had_forked_locks_nobody_out(tmp_path):
         os.kill(child, signal.SIGKILL)  # it was still there
 
 
-def test_a_directory_is_held_once(tmp_path):
-    with run_lock(tmp_path / "run"):
-        with pytest.raises(UserError, match="is being written to"), run_lock(tmp_path / "run"):
-            pass
-        assert (tmp_path / "run" / LOCK).exists()  # who was refused has not taken it away
-        with pytest.raises(UserError, match="is being written to"), run_lock(tmp_path / "run"):
-            pass
-        with run_lock(tmp_path / "other"):
-            pass
-
-
 def test_it_is_free_after_an_error(tmp_path):
     with pytest.raises(KeyError), run_lock(tmp_path):
         raise KeyError
@@ -118,12 +107,3 @@ def test_a_link_is_not_followed(tmp_path):
     with pytest.raises(UserError, match="Cannot write to the output directory"), run_lock(tmp_path):
         pass
     assert (tmp_path / "precious").read_text() == "precious"
-
-
-def test_no_directory_can_be_made_there(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(UserError, match=r"Cannot write to the output directory .*/file/run"),
-        run_lock(tmp_path / "file" / "run"),
-    ):
-        pass

@@ -593,7 +593,7 @@ def test_archives_that_are_small_until_they_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside/x", "..", "/tmp/x", "a/../../outside", "~", "~/x", "-x", "x\ny", "x" * 300]
+    "name", ["../outside/x", "..", "/tmp/x", "a/../../outside", "~", "~/x", "-x", "x\ny"]
 )
 def test_names_that_lead_out_of_the_data_directory(place, capfd, name):
     before = tree(place)

@@ -11,7 +11,7 @@ The sum is over the dimensions of an action. Actions of a batch stay apart.
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
+from spinup_tf2.exercises.checking import calls, compare, expect_gradient, tensors
 
 
 def log_likelihood(x: tf.Tensor, mu: tf.Tensor, log_std: tf.Tensor) -> tf.Tensor:
@@ -72,16 +72,13 @@ def check_log_likelihood(student):
 
 
 def check_gradient(student):
-    x, mu, log_std = _CASES["5 actions of 3 dimensions"]
-    z = (x - mu) / np.exp(log_std)
-    right_ones = [z / np.exp(log_std), np.sum(z**2 - 1, axis=0)]
-    variables = [tf.Variable(mu), tf.Variable(log_std)]
-    found = gradients(lambda *_: student.log_likelihood(tf.constant(x), *variables), *variables)
-    expect(
-        all(
-            each is not None and np.allclose(each, expected, rtol=1e-4, atol=1e-4)
-            for each, expected in zip(found, right_ones, strict=True)
-        ),
-        "The numbers are right, but not their gradient, from which a policy learns: compute with "
-        "TensorFlow's functions alone, of which each knows its derivative.",
-    )
+    def answer(module, x, *parameters):
+        x, *parameters = tensors((x, *parameters))
+        found = expect_gradient(lambda *p: module.log_likelihood(x, *p), *parameters)
+        return np.concatenate([np.ravel(each) for each in found])
+
+    def right(x, mu, log_std):
+        z = (x - mu) / np.exp(log_std)
+        return np.concatenate([np.ravel(z / np.exp(log_std)), np.sum(z**2 - 1, axis=0)])
+
+    compare(student, answer, _CASES, right)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from spinup_tf2 import ppo
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.nets.acting import Actor, Critic
-from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import (
     CLIP,
@@ -22,7 +22,6 @@ from spinup_tf2.core.nets.normalization import (
     RewardScaler,
     RunningStatistics,
 )
-from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.training import run
 from spinup_tf2.training.rebuilding import build_again
@@ -43,15 +42,6 @@ def take_in(normalizer, x):
     normalizer.seen.update(x)
     normalizer.share.assign(1)
     normalizer.adopt()
-
-
-def test_statistics_are_those_of_everything_seen():
-    statistics, x = RunningStatistics((3,)), samples()
-    for piece in np.split(x, [7, 30, 31]):
-        statistics.update(piece)
-    np.testing.assert_allclose(statistics.mean, x.mean(axis=0, dtype=float), rtol=1e-9)
-    np.testing.assert_allclose(statistics.var, x.var(axis=0, dtype=float), rtol=1e-9)
-    assert statistics.trainable_variables == []
 
 
 def test_normalised_samples_have_mean_0_and_variance_1():
@@ -99,21 +89,6 @@ def test_numpy_acts_as_the_normalised_networks():
     assert ac.trainable_variables == inner.trainable_variables
 
 
-def test_a_saved_policy_keeps_its_statistics_and_uses_them_unchanged(tmp_path):
-    ac = NormalizedActorCritic(MLPActorCritic(OBS, ACT), OBS, ACT)
-    take_in(ac.normalizer, samples())
-    scaler = RewardScaler(2, 0.9)
-    scaler(np.ones((5, 2), np.float32), np.zeros((5, 2), bool))
-    tf.saved_model.save(SavedPolicy(ac, OBS, ACT, scaler.statistics.variables), tmp_path)
-    loaded = tf.saved_model.load(tmp_path)
-    obs = samples(4, seed=2)
-    for _ in range(2):
-        mean = loaded.policy(obs, np.zeros((4, 2), np.float32))["mu"]
-        np.testing.assert_allclose(mean, ac.pi(obs).mean(), rtol=1e-5, atol=1e-6)
-    saved = [variable.numpy() for variable in loaded.parameters]
-    assert any(np.array_equal(x, scaler.statistics.var) for x in saved)
-
-
 def test_what_never_varied_is_clipped_in_keras_in_numpy_and_in_what_is_saved(tmp_path):
     """The first twenty of forty states were visited; the 31st would be 10,000 when it is."""
     states = spaces.Discrete(40)
@@ -149,12 +124,6 @@ def test_what_describes_a_saved_policy_is_plain():
     saved = SavedPolicy(MLPActorCritic(OBS, ACT), OBS, ACT)
     assert type(saved.info) is dict
     assert type(saved.info["observation_space"]) is dict
-
-
-def test_images_are_refused():
-    images = spaces.Box(0, 255, (40, 40, 1), np.uint8)
-    with pytest.raises(UserError, match="the observations are images"):
-        NormalizedActorCritic(CNNActorCritic(images, ACT, hidden_sizes=()), images, ACT)
 
 
 def test_rewards_by_hand():

@@ -118,15 +118,6 @@ def test_many_frames_are_played_from_each_place_and_it_goes_there_once():
     assert sum(not console.closed for console in env.unwrapped.consoles) <= 2
 
 
-def test_what_is_asked_for_is_done():
-    env = DemonstrationStarts(mario(), epochs=2)
-    env.reset(seed=0)
-    assert env.reset(options={"noops": 3})[1]["x_pos"] == START
-    assert env.reset(options={"demonstration": 0.1})[1]["x_pos"] == START + 10 * STEP
-    assert env.reset()[1]["x_pos"] > START
-    assert env.reset(seed=3)[1]["x_pos"] == START
-
-
 def test_no_ops_are_for_the_start_only():
     env = preprocess(mario(), noop_max=30, demonstration_epochs=1)
     env.reset(seed=0)

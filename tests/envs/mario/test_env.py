@@ -44,24 +44,6 @@ def test_observations_are_pictures_and_copies(obs_type, shape):
     assert not any(np.shares_memory(a, b) for a, b in pairwise(kept))
 
 
-def test_pictures_are_red_green_blue():
-    env = fake_mario(render_mode="rgb_array")
-    env.reset()
-    env.consoles[0].screen[:] = [30, 20, 10, 0]  # blue, green, red, nothing
-    assert env.render()[100, 100].tolist() == [10, 20, 30]
-
-
-def test_the_memory_is_a_copy():
-    env = fake_mario()
-    env.reset()
-    ram = env.ram
-    assert ram.shape == (2048,)
-    assert ram.dtype == np.uint8
-    assert ram[LIVES] == 2
-    ram[LIVES] = 9
-    assert env.ram[LIVES] == 2
-
-
 @pytest.mark.parametrize(("end", "success"), [(AT_THE_FLAG, True), (DIES, False)])
 def test_success_is_the_flag(end, success):
     env = fake_mario({2: end})
@@ -230,20 +212,6 @@ def test_backups_outlive_resets():
 
 
 # ---------------------------------------------------------------- before, after, elsewhere
-
-
-def test_before_reset_and_after_close():
-    env = fake_mario(render_mode="rgb_array")
-
-    assert env.render() is None
-    env.reset()
-    env.backup()
-    env.close()
-    assert env.render() is None
-    env.close()
-    assert [console.closed for console in env.consoles] == [1]
-    env.reset()  # begins anew
-    assert len(env.consoles) == 2
 
 
 def test_pickled():

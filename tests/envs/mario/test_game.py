@@ -11,7 +11,6 @@ from tests.envs.mario.consoles import (
     LIVES,
     MODE,
     RIGHT,
-    START,
     STATE,
     WORLD,
     B,
@@ -69,10 +68,6 @@ def test_the_flag_ends_the_level(end):
     assert (reward, terminated, info["flag_get"]) == (2.0, True, True)
 
 
-def test_a_vine_is_no_flag():
-    assert begun({1: {0x1D: 3, 0x16: 0x2F}}).step(0)[1] is False
-
-
 def test_info():
     values = clock(321) | score(12340) | at(300) | {0x7ED: 4, 0x7EE: 2, 0x756: 1, 0x3B8: 79}
     game = begun({1: values | {WORLD: 3, 0x75C: 1}, 2: {0x756: 2, 0xB5: 0}})
@@ -116,17 +111,6 @@ def test_the_start_screen_is_skipped_once():
         assert (game.core.t, game.x, game.time) == (0, 40, 400)
     assert game.core.resets == 1
     assert game.step(0)[0] == 0  # the way back to the start is none
-
-
-def test_start_is_pressed_and_let_go():
-    class Watched(FakeConsole):
-        def frame(self, buttons):
-            history.append(buttons)
-            super().frame(buttons)
-
-    history = []
-    Game(Watched(), None).reset()
-    assert history == [START, 0] * 4
 
 
 def test_after_a_backup_there_is_still_the_start():
@@ -178,17 +162,3 @@ def test_the_end_of_a_world_is_skipped():
     game = begun({1: BEHIND_BOWSER | {WORLD: 7}}, level=None)
     assert game.step(0)[1]
     assert game.core.t == 1
-
-
-def test_pipes_and_areas_are_skipped():
-    game = begun({1: {STATE: 3, 0x6DE: 40}, 7: {STATE: 8}})
-    game.step(RIGHT)
-    assert game.core.t == 7
-    assert game.ram[0x6DE] == 1  # the wait between areas is cut short
-
-
-@pytest.mark.parametrize("timer", [0, 1, 255])
-def test_a_wait_that_has_not_begun_is_left_alone(timer):
-    game = begun({1: {0x6DE: timer}})
-    game.step(0)
-    assert game.ram[0x6DE] == timer

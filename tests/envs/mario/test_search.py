@@ -7,7 +7,6 @@ import pytest
 
 from spinup_tf2.envs.mario import search
 from spinup_tf2.envs.mario.demonstrations import (
-    HELD,
     play_step,
     reaches_flag,
     written_out,
@@ -17,8 +16,6 @@ from tests.envs.mario.consoles import (
     AT_THE_FLAG,
     FALLS,
     LEFT,
-    RIGHT,
-    STATE,
     WORLD,
     A,
     FakeConsole,
@@ -130,12 +127,6 @@ def test_a_dead_end_is_left_again():
     assert re.fullmatch(r"part 1, x [\d,]+; [\d,]+ steps", lines[0])
 
 
-def test_other_worlds_are_not_the_way():
-    warps = [300]
-    plan = Search(LEVEL, make_core=Courses(warps=warps)).run()
-    assert reaches_flag(LEVEL, plan, Courses(warps=warps))
-
-
 def test_a_search_ends_with_its_budget():
     found = Search(LEVEL, budget=3000, make_core=Courses(pits=[(300, 301 + 2 * FLAG)]))
     found._letters = lambda piece, number, place: "r" * search.HORIZON  # never A
@@ -166,15 +157,6 @@ def test_a_guide_is_taken_from_the_place_that_mario_has_come_to():
     # 32 steps are what has been played; the next ones are the guide's at the same x.
     assert plan[:48] == "nnn" + guide[:45]
     assert guided.steps < 10 * len(plan)
-
-
-def test_frames_of_doing_nothing_come_first():
-    courses = Courses(pits=PITS)
-    plan = Search(LEVEL, make_core=courses, noops=5).run()
-    assert reaches_flag(LEVEL, plan, courses, noops=5)
-    begun = [each for each in courses.made if len(each.pressed) > 5]
-    assert courses.made[-1] in begun
-    assert courses.made[-1].pressed[:6] == [0] * 5 + [HELD[plan[0]]]
 
 
 @pytest.mark.parametrize("holds", [True, False])
@@ -226,21 +208,6 @@ def test_consoles_go_on_from_where_they_stand():
     assert sum(each.closed for each in courses.made) == 1
     consoles.close()
     assert all(each.closed == 1 for each in courses.made)
-
-
-def test_a_step_is_four_frames_of_its_buttons_or_ends_with_a_death():
-    game = Consoles(LEVEL, Courses()).at("")
-    for letter in "rjn":
-        play_step(game, letter)
-    right, jump = game.core.pressed[0], game.core.pressed[4]
-    assert game.core.pressed == [right] * 4 + [jump] * 4 + [0] * 4
-    assert right & RIGHT
-    assert jump == right | A
-    game = Consoles(LEVEL, Courses(pits=[(44, 46)])).at("")
-    assert play_step(game, "r")[0]
-    assert game.core.pressed[-1] & RIGHT
-    assert len(game.core.pressed) == 2
-    assert game.ram[STATE] == 8
 
 
 # ------------------------------------------------------------------------------------- the file

@@ -48,16 +48,6 @@ def test_commands_change_unless_one_is_given(make, monkeypatch, given):
     assert (turning == 0).all()
 
 
-def test_how_often_commands_are_to_stand():
-    ranges = episode.command_ranges({"standing": 0.25})
-    rng = np.random.default_rng(0)
-    drawn = np.array([episode.draw_command(ranges, rng) for _ in range(1000)])
-    assert (drawn == 0).all(axis=1).mean() == pytest.approx(0.25, abs=0.04)
-    moving = drawn[(drawn != 0).any(axis=1)]
-    np.testing.assert_allclose(moving.min(axis=0), (-0.3, -0.3, -0.8), atol=0.02)
-    np.testing.assert_allclose(moving.max(axis=0), (0.8, 0.3, 0.8), atol=0.02)
-
-
 def test_errors_are_means_where_a_command_has_had_its_second():
     tracking = episode.at_rest(np.array((0.3, 0.4, -0.2)), fixed=False)
     assert tracking.errors == (0.5, 0.2)  # of a robot that stands
@@ -89,24 +79,6 @@ def test_success_is_to_follow(make, command, success):
     _, _, terminated, _, info = env.step(STAND)
     assert terminated
     assert not info["is_success"]
-
-
-def test_a_backup_keeps_the_command(make):
-    env = make("command")
-    env.reset(seed=4)
-    for _ in range(70):
-        env.step(STAND)
-    env.backup()
-
-    def rest():
-        return [(obs.tobytes(), info) for obs, *_, info in (env.step(STAND) for _ in range(20))]
-
-    expected = rest()  # with another command in it
-    env.restore()
-    assert rest() == expected
-    env.reset(seed=5)
-    env.reset(options={"from_backup": True})
-    assert rest() == expected
 
 
 @pytest.mark.parametrize(("task", "number"), [("command", 23), ("recover", 16)])

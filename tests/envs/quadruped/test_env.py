@@ -1,10 +1,7 @@
 """The quadruped in PyBullet: what it does, what it pays, and that it does the same every time."""
 
-import copy
 import ctypes
-import gc
 import math
-import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -134,52 +131,7 @@ def test_options_that_are_refused(make, task, options, message):
         make(task).reset(seed=0, options=options)
 
 
-def test_numbers_of_numpy_are_numbers(make):
-    numbers = dict(kp=55.0, kd=1.5, torque_limit=30, velocity_limit=21.0, action_filter=4.0)
-    numbers |= dict(target_speed=0.75, sim_hz=400, action_repeat=20, phase_hz=1.5)
-    of_numpy = {
-        k: np.float32(x) if isinstance(x, float) else np.int64(x) for k, x in numbers.items()
-    }
-    scale, weights = (0.25, 0.5, 1.0), {"yaw": 0.5}
-    plain = make(**numbers, action_scale=scale, reward_weights=weights)
-    env = make(
-        **of_numpy,
-        action_scale=np.array(scale, np.float32),
-        reward_weights={"yaw": np.float32(0.5)},
-    )
-    assert play(env, 10, seed=0) == play(plain, 10, seed=0)
-    assert play(env, 10, seed=0) != play(make(), 10, seed=0)
-
-
-def test_a_step_may_be_longer_than_the_time_between_pushes(make, monkeypatch):
-    env = make("command", action_repeat=6000, **random(push_speed=0.01))  # 12 s
-    pushes = []
-    monkeypatch.setattr(env.robot, "disturb", pushes.append)
-    monkeypatch.setattr(env.robot, "hold", lambda *_: 0.0)
-    seen = [env.reset(seed=0)[0][-3:].tolist()]
-    for _ in range(3):
-        seen.append(env.step(STAND)[0][-3:].tolist())
-    assert len(pushes) == 2  # none at the beginning
-    assert len({*map(tuple, seen)}) == 4  # a command for each step
-    assert env.metadata["render_fps"] == 1
-
-
 # ------------------------------------------------------------------------------- movements
-
-
-def test_standing(make):
-    env = make()
-    env.reset(seed=0)
-    for _ in range(40):
-        _, rew, terminated, truncated, info = env.step(STAND)
-        assert not terminated
-        assert not truncated
-    base = env.robot.base()
-    assert 0.27 < base.position[2] < 0.30
-    assert base.rotation[2, 2] > 0.999
-    assert info["energy"] < 5
-    assert not info["is_success"]  # that is no walk
-    assert type(rew) is float
 
 
 def test_the_trot_walks(make):
@@ -194,20 +146,6 @@ def test_the_trot_walks(make):
     assert abs(env.robot.base().position[1]) < 0.5 * info["x_position"]
 
 
-def test_joints_do_not_chatter(make):
-    """With merged links and no inertia from the file it would be more than a kilowatt."""
-    env = make()
-    rng = np.random.default_rng(0)
-    env.reset(seed=0)
-    energies = []
-    for _ in range(100):
-        _, _, terminated, _, info = env.step(0.3 * rng.normal(size=12))
-        energies.append(info["energy"])
-        if terminated:
-            env.reset()
-    assert 10 < np.mean(energies) < 150
-
-
 @pytest.mark.slow
 def test_the_demonstration_gets_up(make):
     env = make("recover")
@@ -218,20 +156,6 @@ def test_the_demonstration_gets_up(make):
             *_, info = env.step(env.target_policy(env.t))
         standing.append(info["is_success"])
     assert np.mean(standing) >= 0.8
-
-
-def test_falls_are_all_sorts(make):
-    env = make("recover")
-    up = []
-    for seed in range(12):
-        _, info = env.reset(seed=seed)
-        assert not info["is_success"]
-        up.append(env.robot.base().rotation[2, 2])
-    assert min(up) < -0.9
-    assert max(up) > 0.5
-    env = make("recover", reset_noise=False)
-    env.reset()
-    assert env.robot.base().rotation[2, 2] < -0.9
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -324,19 +248,6 @@ def test_backup_and_restore(make, randomized):
     assert (env.reset()[0] != then).any()
 
 
-@pytest.mark.parametrize("how", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_are_environments_of_their_own(make, how):
-    env = make(target_speed=0.7, prev_epochs=3)
-    expected = play(env, 3, seed=0)
-    twin = how(env)
-    assert (twin.target_speed, twin.epoch) == (0.7, 3)
-    assert play(twin, 3, seed=0) == expected
-    twin.close()
-    del twin
-    gc.collect()
-    assert play(env, 3, seed=0) == expected
-
-
 def test_a_simulation_that_fails_ends_the_episode_and_is_replaced(make):
     env = make()
     expected = play(env, 3, seed=0)
@@ -410,13 +321,6 @@ def test_a_step_is_25_substeps_of_pd_control(make, monkeypatch):
         np.testing.assert_allclose(log.torque, np.clip(torque, -33.5, 33.5))
     assert np.abs(log.torque).max() == 33.5  # the limit has mattered
     assert env.t == pytest.approx(0.15)
-
-
-def test_targets_stay_within_the_joints_limits(make):
-    env = make(action_scale=(9, 9, 9))
-    env.reset(seed=0)
-    env.step(np.full(12, 5.0))  # beyond the action space, too
-    assert env.robot.samples[-1].target == pytest.approx(env.robot.upper)
 
 
 def state_of(env):
@@ -689,25 +593,13 @@ def test_action_filter(make):
 # -------------------------------------------------------------------------------- pictures
 
 
-def test_pictures_follow_the_robot(make):
-    env = make(render_mode="rgb_array", reset_noise=False)
-    env.reset()
-    assert env.metadata["render_fps"] == 20
-
-    def brown(picture):
-        """Where the robot is: rows and columns; the floor is blue and white."""
-        red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
-        return np.nonzero(red > blue + 20)
-
-    for place in ((0, 0, 0.28), (30.0, 7.0, 0.28)):
-        env.robot.place(place, (0, 0, 0), STANCE.tolist())
-        picture = env.render()
-        assert picture.shape == (360, 480, 3)
-        assert picture.dtype == np.uint8
-        rows, columns = brown(picture)
-        assert len(rows) > 5000
-        assert abs(rows.mean() - 180) < 40
-        assert abs(columns.mean() - 240) < 40
+def test_pictures(make):
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    assert (picture.shape, picture.dtype) == ((360, 480, 3), np.uint8)
+    red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
+    assert (red > blue + 20).sum() > 5000  # the robot; the floor is blue and white
 
 
 @pytest.mark.parametrize("display", [None, ":87"])
@@ -737,13 +629,6 @@ def test_the_window_follows_the_robot_at_its_own_speed(make, monkeypatch):
     assert len(looks) == 2
     np.testing.assert_array_equal(looks[-1], env.robot.base().position)
     assert sleeps == pytest.approx([0.0, 0.05])
-
-
-def test_a_second_window_is_refused(monkeypatch):
-    monkeypatch.setattr(bullet, "has_display", lambda: True)
-    monkeypatch.setattr(pybullet, "connect", lambda mode, **_: -1)
-    with pytest.raises(UserError, match="one at a time"):
-        QuadrupedEnv(render_mode="human")
 
 
 def test_nothing_is_printed(capfd, monkeypatch):

@@ -57,17 +57,6 @@ def test_what_follows_is_what_would_have_followed():
         env.close()
 
 
-def test_it_goes_back_and_forth(two):
-    walk, recover = two
-    for env, other in ((recover, walk), (walk, recover), (walk, walk), (recover, walk)):
-        env.reset(options={"take_over": other})
-        assert env.robot is other.robot
-        env.step(np.zeros(12))
-        assert env.t == env.dt
-    recover.reset(seed=1)  # an episode of its own
-    assert not recover.robot.base().position[0] > 0.1
-
-
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [

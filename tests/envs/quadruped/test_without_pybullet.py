@@ -45,23 +45,6 @@ def test_imports_are_silent_and_late():
 # ------------------------------------------------------------------------------- movements
 
 
-def test_mirror_is_the_other_side():
-    angles = np.arange(12.0) + 1
-    mirrored = gait.mirror(angles)
-    assert mirrored[3:6].tolist() == [-1, 2, 3]  # the front right leg's, on the left
-    assert mirrored[:3].tolist() == [-4, 5, 6]
-    np.testing.assert_array_equal(gait.mirror(mirrored), angles)
-
-
-def test_diagonal_legs_trot_together():
-    for t in np.linspace(0, 0.4, 9):
-        front_right, front_left, rear_right, rear_left = gait.trot(t).reshape(4, 3)
-        np.testing.assert_array_equal(front_right, rear_left)
-        np.testing.assert_array_equal(front_left, rear_right)
-        np.testing.assert_allclose(gait.trot(t + 0.2).reshape(4, 3)[0], front_left)
-        np.testing.assert_allclose(gait.trot(t + 0.4), gait.trot(t))
-
-
 def test_getting_up_goes_by_its_keyframes_and_ends_standing():
     keyframes = np.arange(24.0).reshape(2, 12)
     np.testing.assert_array_equal(gait.get_up(0, keyframes), keyframes[0])
