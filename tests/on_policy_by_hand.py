@@ -338,13 +338,14 @@ class HandRun:
         n_steps = n_steps or steps
         rows = []
         for epoch in range(epochs):
-            self.epoch, infos, values = epoch, [], []
+            self.epoch, infos, values, targets = epoch, [], [], []
             for first in range(epoch * steps, (epoch + 1) * steps, n_steps):
                 self.progress = first / (epochs * steps)
                 if self.normalizer is not None and first > 0:
                     self.normalizer = self.normalizer.moved()
                 batch, val = self.batch(slice(first, first + n_steps))
                 values += [*val]
+                targets += [*batch.ret]
                 infos.append(update(self, batch))
                 if self.normalizer is not None:
                     infos[-1]["NormKL"] = self._choose_share(batch.raw)
@@ -355,6 +356,8 @@ class HandRun:
             row |= dict(MaxEpRet=max(returns), MinEpRet=min(returns), EpLen=np.mean(lengths))
             row |= dict(AverageVVals=np.mean(values), StdVVals=np.std(values))
             row |= dict(MaxVVals=max(values), MinVVals=min(values))
+            unexplained = np.var(np.subtract(targets, values)) / np.var(targets)
+            row |= dict(ExplainedVariance=1 - unexplained)
             rows.append(row)
         return rows
 

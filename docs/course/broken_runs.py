@@ -116,6 +116,8 @@ def draw(directory):
             pair[1].plot(steps, rows[column], color=color)
         pair[0].set(title=title, ylabel="Average return")
         pair[1].set(title=column, ylabel=column, yscale=scale)
+        if scale == "log":
+            pair[1].yaxis.set_major_formatter("{x:g}")
     for each in axes.flat:
         each.set_xlabel("Thousand steps")
     lines = axes[0, 0].lines

@@ -130,7 +130,8 @@ class Rollouts:
                 rew = buffer.rows["rew"]
                 rew[:] = self.scaler(rew, buffer.ends, buffer.lost)
             batch = self.batch()
-            run.logger.store(VVals=batch["val"])
+            ret, val = batch["ret"], batch["val"]
+            run.logger.store(VVals=val, Ret=ret, RetError=ret - val)
             yield tf.nest.map_structure(tf.constant, batch), self.fresh
 
     def batch(self, fresh: bool = False) -> dict[str, Any]:

@@ -76,6 +76,8 @@ class Rows:
         for name, all_four in self.columns.items():
             logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
         logger.log_tabular("Time", seconds)
+        if "Ret" in logger.epoch_dict:  # on-policy
+            logger.log_tabular("ExplainedVariance", explained_variance(logger))
 
     def write(self) -> dict[str, Any]:
         """Write the row, and return it: its values by column, blank ("") if there is none."""
@@ -85,6 +87,16 @@ class Rows:
         logger.dump_tabular()
         self.infos = []
         return row
+
+
+def explained_variance(logger: EpochLogger) -> float | str:
+    """Return 1 - Var[ret - val] / Var[ret] of the epoch's value targets. Collective.
+
+    1 for a perfect value function, 0 for a constant one. Blank if all targets are equal.
+    """
+    (_, error), (_, spread) = logger.get_stats("RetError"), logger.get_stats("Ret")
+    del logger.epoch_dict["RetError"], logger.epoch_dict["Ret"]
+    return 1 - (error / spread) ** 2 if spread > 0 else ""
 
 
 def log_successes(

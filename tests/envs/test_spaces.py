@@ -251,7 +251,7 @@ EQUAL = spaces.Box(np.float32([-1, 3]), np.float32([1, 3]))
             spaces.Discrete(3),
             "Discrete is not .*takes a Box of floating",
         ),
-        (bounded_or_discrete_action_spec, spaces.MultiDiscrete([3, 2]), "Multi.* or Discrete"),
+        (bounded_or_discrete_action_spec, spaces.MultiDiscrete([3, 2]), "Multi.*takes Discrete"),
         (bounded_or_discrete_action_spec, spaces.Box(0, 9, (2,), np.int64), "Box.* of floating-po"),
         (discrete_action_spec, spaces.Box(-1, 1, (2,)), "Box is not .*, which takes Discrete"),
         (discrete_action_spec, spaces.MultiDiscrete([3, 2]), "MultiDiscrete is not .* Discrete"),

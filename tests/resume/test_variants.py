@@ -374,13 +374,3 @@ def test_the_moments_of_new_episodes_cannot_change(tmp_path):
     train("a2c", tmp_path, "CartPole-v1", **kwargs)
     with pytest.raises(UserError, match="checkpoint_freq was 1 and is now 2"):
         train("a2c", tmp_path, "CartPole-v1", **kwargs, checkpoint_freq=2, resume=True)
-
-
-def test_resume_needs_a_directory():
-    with pytest.raises(UserError, match="no output_dir to resume from"):
-        spinup_tf2.a2c(make(), resume=True, **A2C)
-
-
-def test_deterministic_resume_needs_checkpoints(tmp_path):
-    with pytest.raises(UserError, match="checkpoint_freq is 0"):
-        train("a2c", tmp_path, "CartPole-v1", **A2C, checkpoint_freq=0, deterministic_resume=True)

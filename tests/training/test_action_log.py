@@ -8,7 +8,6 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed
 from spinup_tf2.parallel.mpi import has_beaten
 from spinup_tf2.training.replay import ActionLog
-from tests.on_policy_runs import Identity
 
 BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
 
@@ -65,12 +64,6 @@ def test_every_moment_has_seeds_of_its_own():
     seeds = [environment_seed(3, i, *moment) for moment in moments for i in range(5)]
     assert len({*seeds}) == len(seeds)
     assert all(0 <= seed < 2**31 for seed in seeds)
-
-
-def test_a_run_begins_with_the_seeds_of_its_environments_alone():
-    assert environment_seed(3, 4) == environment_seed(3, 4, 0, 0)
-    expected = np.random.SeedSequence([3, 4]).generate_state(1)[0] >> 1
-    assert environment_seed(3, 4) == expected
 
 
 def test_reset_at_another_moment_shows_something_else():
@@ -208,33 +201,3 @@ def test_actions_are_kept_as_they_were():
         envs.step(act)
         act[:] = 2
         assert envs.log.env_state(0)["actions"].tolist() == [[1, 1, 1]]
-
-
-def test_recorded_episodes_are_not_counted_twice():
-    def env_fn():
-        return gym.wrappers.RecordEpisodeStatistics(Identity(gym.spaces.Discrete(2)))
-
-    with VectorEnv(env_fn, 2) as envs:
-        envs.log = ActionLog(envs)
-        envs.reset()
-        wander(envs, 25, np.random.default_rng(0))
-        assert len(envs.episodes.recorded) == 4
-        envs.log.replay()
-        assert envs.episodes.recorded == []
-
-
-def test_replayed_steps_have_elapsed():
-    with VectorEnv(Wandering, 2, max_ep_len=5) as envs:
-        envs.log = ActionLog(envs)
-        envs.reset()
-        elapsed = np.zeros(2, int)
-        for _, _, terminated, truncated, _ in wander(envs, 23, np.random.default_rng(0)):
-            elapsed = np.where(np.logical_or(terminated, truncated), 0, elapsed + 1)
-        np.testing.assert_array_equal(envs.elapsed, elapsed)
-        assert any(elapsed)
-        saved = states(envs)
-        envs.reset()
-        assert not envs.elapsed.any()
-        take_back(envs, saved)
-        envs.log.replay()
-        np.testing.assert_array_equal(envs.elapsed, elapsed)

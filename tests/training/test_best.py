@@ -59,13 +59,6 @@ def test_success_counts_for_more_than_the_return():
         assert networks.kept() == {1: 1, 2: 1, 3: 3, 4: 4}[epoch]
 
 
-def test_of_equal_ones_the_first_stays():
-    networks = Networks()
-    for epoch in (1, 2):
-        networks.train(epoch, [0.5, 1.0])
-    assert networks.kept() == 1
-
-
 def test_what_a_checkpoint_held_is_to_be_surpassed():
     networks = Networks()
     weights = [np.full(variable.shape, 7.0) for variable in networks.variables]

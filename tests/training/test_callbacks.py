@@ -18,7 +18,6 @@ from spinup_tf2.callbacks import (
 )
 from spinup_tf2.cli.resume import parse_resume
 from spinup_tf2.errors import UserError
-from spinup_tf2.training.callbacks import callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.utils.logx import EpochLogger
 from tests import off_policy_runs
@@ -271,19 +270,6 @@ def test_stop_after(monkeypatch):
 )
 def test_durations(text, seconds):
     assert seconds_of(text) == seconds
-
-
-def test_options_stand_for_callbacks(tmp_path):
-    class Stops(Callback):
-        def on_start(self, run):
-            kinds = [type(each) for each in callbacks_of(run.settings, run.envs.prototype)]
-            assert kinds == [Stops, StopAtReturn, StopWithoutImprovement, StopAfter]
-            after = callbacks_of(run.settings, run.envs.prototype)[-1]
-            assert after.time.total_seconds() == 0.001
-
-    options = dict(stop_at_return=1e9, stop_without_improvement=9, stop_after="0.001s")
-    _, rows = train(vpg, tmp_path / "run", epochs=9, callbacks=[Stops()], **options)
-    assert len(rows) == 1
 
 
 def test_what_they_remember_is_in_the_checkpoint(tmp_path):

@@ -4,12 +4,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2 import a2c, ddpg, ppo, vpg
-from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2 import ddpg, ppo, vpg
 from spinup_tf2.core.vector_env import VectorEnv
-from spinup_tf2.core.workers.faults import EnvironmentFailure
-from spinup_tf2.training.evaluation import evaluate
 from spinup_tf2.training.replay import ActionLog
 from tests.off_policy_runs import train as train_off_policy
 from tests.on_policy_runs import FromShow, train
@@ -62,13 +58,6 @@ def test_all_environments_are_told_and_those_that_begin_later_hear_what_they_mis
         assert paid(envs) == [5, 5]
 
 
-def test_others_are_left_alone():
-    with VectorEnv(lambda: gym.make("CartPole-v1"), 2) as envs:
-        envs.reset()
-        envs.add_epoch()
-        envs.reset(3)
-
-
 def test_an_environment_that_is_made_anew_hears_what_it_missed(capsys):
     breaks = [4]
     with VectorEnv(lambda: Curriculum(breaks), env_retries=1) as envs:
@@ -107,17 +96,6 @@ def test_where_epochs_ended_is_replayed():
         assert pays(other, 1) == pays(envs, 1) == [5]
 
 
-def test_an_exception_there_names_the_environment():
-    class Refusing(Curriculum):
-        def add_epoch(self):
-            raise OSError("no more")
-
-    with VectorEnv(Refusing) as envs:
-        envs.reset()
-        with pytest.raises(EnvironmentFailure, match=r"environment 0 .*no more"):
-            envs.add_epoch()
-
-
 def mean_rewards(rows, column="AverageEpRet"):
     return [float(row[column]) / 30 for row in rows if row[column]]
 
@@ -140,21 +118,6 @@ def test_test_environments_hear_of_epochs_without_a_test(tmp_path):
     more = dict(steps_per_epoch=60, num_test_episodes=1, test_freq=3, train_v_iters=1)
     _, rows = train(vpg, tmp_path, Curriculum, epochs=4, **more)
     assert mean_rewards(rows, "AverageTestEpRet") == [2, 3]
-
-
-def test_a_test_environment_that_is_made_anew_hears_what_it_missed(capsys):
-    ac = MLPActorCritic(Curriculum.observation_space, Curriculum.action_space, (), None)
-    breaks = [45]  # in the second episode
-    with VectorEnv(lambda: Curriculum(breaks), env_retries=1) as envs:
-        results = evaluate(envs, Actor(ac), range(4), epoch=2)
-    assert results["TestEpRet"][2:] == [60, 60]
-    assert "created again" in capsys.readouterr().err
-
-
-def test_several_updates_in_an_epoch_are_one_epoch(tmp_path):
-    more = dict(epochs=3, steps_per_epoch=60, num_envs=1, n_steps=10)
-    _, rows = train(a2c, tmp_path, Curriculum, **more)
-    assert mean_rewards(rows) == [0, 1, 2]
 
 
 def test_off_policy_epochs_count_too(tmp_path):

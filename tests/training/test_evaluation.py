@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup_tf2 import a2c, ppo, sac, vpg
+from spinup_tf2 import a2c, ppo, vpg
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.vector_env import VectorEnv
@@ -17,7 +17,6 @@ from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import (
     evaluate,
-    make_test_envs,
     own_test_episodes,
 )
 from spinup_tf2.training.rows import log_successes
@@ -139,23 +138,6 @@ def test_a_few_environments_play_all_episodes_in_turn():
     np.testing.assert_allclose(np.concatenate(run_ranks(3, rank), axis=1), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "num_test_episodes", "made"),
-    [(1, 10, 1 + 1 + 1), (4, 10, 1 + 4 + 4), (8, 10, 1 + 8 + 5), (4, 3, 1 + 4 + 3), (2, 0, 1 + 2)],
-)
-def test_environments_that_are_made(num_envs, num_test_episodes, made):
-    """One to look at, those that train, and as many as these, or fewer, for the test episodes."""
-    count = []
-
-    def env_fn():
-        count.append(1)
-        return Lottery()
-
-    make = functools.partial(VectorEnv, env_fn, max_ep_len=9)
-    with make(num_envs) as envs, make_test_envs(make, envs, num_test_episodes):
-        assert len(count) == made
-
-
 def test_a_success_that_is_told_at_the_end_only_is_logged(tmp_path):
     """The columns are there from the first row on, and stay when the run is resumed."""
     make = functools.partial(Lottery, "end")
@@ -227,17 +209,6 @@ def test_the_last_evaluation_is_that_of_the_policy_that_is_returned(tmp_path):
         np.mean(results["TestEpRet"]), rel=1e-5
     )
     assert float(rows[-1]["TestSuccessRate"]) == np.mean(results["TestSuccessRate"])
-
-
-@pytest.mark.parametrize("num_test_episodes", [0, 2])
-def test_off_policy_algorithms_log_successes(num_test_episodes, tmp_path):
-    kwargs = dict(start_steps=20, update_after=20, update_every=10, batch_size=10)
-    _, rows = train(
-        sac, tmp_path, Bounded, **kwargs, steps_per_epoch=50, num_test_episodes=num_test_episodes
-    )
-    for row in rows:
-        assert 0 <= float(row["SuccessRate"]) <= 1
-        assert (row["TestSuccessRate"] != "") == (num_test_episodes > 0)
 
 
 class Bounded(Lottery):

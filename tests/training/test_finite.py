@@ -117,19 +117,6 @@ def test_rewards_that_float32_cannot_hold_are(envs, value):
     assert message in str(error.value)
 
 
-def test_images_are_finite(envs):
-    obs, rew, final_obs, last_obs = experience(shape=(8, 8, 3), dtype=np.uint8)
-    check_experience(envs, 0, 0, obs, rew, final_obs, last_obs)
-    rew[0, 1] = np.nan
-    assert "The reward of environment 3" in told(envs, 0, 0, obs, rew, final_obs, last_obs)
-
-
-def test_components_of_pictures_of_numbers(envs):
-    obs, rew, final_obs, last_obs = experience(shape=(8, 8))
-    obs[0, 0, 3, 5] = np.nan
-    assert "component 3, 5, is nan" in told(envs, 0, 0, obs, rew, final_obs, last_obs)
-
-
 def test_a_policy_that_is_not_finite_is_to_blame_itself(envs):
     obs, *others = experience()
     fine, broken = keras.Variable([1.0], name="fine"), keras.Variable([np.nan], name="broken")

@@ -3,7 +3,6 @@
 import os
 import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -150,18 +149,6 @@ def test_a_run_that_is_replaced_lies_beside_the_new_one(tmp_path, begins):
     assert (run / "notes.txt").read_text() == "mine"
 
 
-def test_images_that_become_vectors_are_warned_of(tmp_path, capsys):
-    class Camera(gym.ObservationWrapper):
-        observation_space = gym.spaces.Box(0, 255, (4, 4), np.uint8)
-
-        def observation(self, obs):
-            return np.zeros((4, 4), np.uint8)
-
-    logger_kwargs = dict(output_dir=tmp_path / "run")
-    vpg(lambda: Camera(gym.make("CartPole-v1")), **VPG, epochs=1, logger_kwargs=logger_kwargs)
-    assert capsys.readouterr().out.count("looks like an image") == 1
-
-
 def test_a_run_is_read_on_all_ranks_before_it_is_replaced(tmp_path, monkeypatch):
     run, there = tmp_path / "run", []
     replaced_by(run)
@@ -173,18 +160,6 @@ def test_a_run_is_read_on_all_ranks_before_it_is_replaced(tmp_path, monkeypatch)
     )
     replaced_by(run, init_from=str(run))
     assert there == [True]
-
-
-def test_rows_of_another_name_mark_a_run_as_well(tmp_path):
-    def train(**kwargs):
-        logger_kwargs = dict(output_dir=str(tmp_path), output_fname="rows.txt", quiet=True)
-        vpg("CartPole-v1", **VPG, epochs=1, logger_kwargs=logger_kwargs, **kwargs)
-
-    train(checkpoint_freq=0)
-    rows = (tmp_path / "rows.txt").read_text()
-    with pytest.raises(UserError, match="holds a run without checkpoints"):
-        train(resume=True)
-    assert (tmp_path / "rows.txt").read_text() == rows
 
 
 def test_global_generators_repeat_neither_another_rank_nor_what_was_before(tmp_path, monkeypatch):
@@ -202,17 +177,6 @@ def test_global_generators_repeat_neither_another_rank_nor_what_was_before(tmp_p
     train(epochs=2, resume=True)
     train(rank=1, epochs=1)
     assert [len({*each}) for each in zip(*drawn, strict=True)] == [3, 3]
-
-
-def test_global_generators_have_another_seed_wherever_a_run_goes_on(monkeypatch):
-    seeds = []
-    monkeypatch.setattr(opening, "seed_global_generators", seeds.append)
-    settings, envs = SimpleNamespace(seed=0), SimpleNamespace(indices=range(2))
-    for position in (None, (0, 5), (0, 9), (1, 0), (1, 5)):
-        counters = position and dict(zip(("epoch", "step"), position, strict=True))
-        saved = counters and SimpleNamespace(counters=counters, path="checkpoint")
-        opening._seed_global_generators(settings, envs, saved)
-    assert len(seeds) == len({*seeds}) == 4  # a run that begins is seeded already
 
 
 class Restless(gym.Env):

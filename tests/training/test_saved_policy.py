@@ -86,15 +86,6 @@ def test_what_is_saved_is_what_was_trained(
         np.testing.assert_allclose(act, by_hand, rtol=1e-5)
 
 
-def test_samples_are_seeded(tmp_path):
-    save(tmp_path, OBS, BOX, True, 2)
-    (obs,) = observations(OBS, 1)
-    first, same, other = (load_policy(tmp_path, seed=seed)(obs) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, same)
-    assert not np.allclose(first, other)
-    assert not np.allclose(first, load_policy(tmp_path, deterministic=True)(obs))
-
-
 def test_saving_again_saves_what_has_been_learned_since(tmp_path):
     """The function that is saved reads the variables; it keeps no copy of them."""
     ac = make_q_actor_critic(MLPQActorCritic, OBS, BOX, dict(hidden_sizes=()), False, 1)

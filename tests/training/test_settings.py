@@ -1,6 +1,5 @@
 """The settings of a run, and what makes a function an algorithm."""
 
-import dataclasses
 import inspect
 import sys
 
@@ -18,7 +17,6 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import presets_for
 from spinup_tf2.training.settings import Settings, algorithm
 from tests.fake_mpi import run_ranks
-from tests.progress import rows_without_time
 
 
 @algorithm(num_envs=3)
@@ -206,11 +204,6 @@ def test_steps_of_each_environment(num_envs, num_procs, steps):
     assert run_ranks(num_procs, lambda: given.local_steps) == [steps] * num_procs
 
 
-def test_settings_stay_as_they_are():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        settings().arguments = {}
-
-
 @pytest.mark.parametrize("debugged", [False, True])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_all_arguments_are_recorded_and_nothing_else(name, debugged, begun):
@@ -232,37 +225,6 @@ def test_all_arguments_are_recorded_and_nothing_else(name, debugged, begun):
     expected = {name: parameter.default for name, parameter in parameters.items()}
     [settings] = found.value.args
     assert settings.arguments == expected | dict(env_fn=print, seed=3, resume=True, save_freq=2)
-
-
-def test_numbers_of_numpy_are_as_good(tmp_path):
-    """Such as come out of np.arange in a grid."""
-    numbers = dict(seed=3, steps_per_epoch=40, epochs=1, num_envs=2, max_ep_len=10, train_v_iters=2)
-    progress = []
-    for kind in (int, np.int64):
-        directory = tmp_path / kind.__name__
-        vpg(
-            "CartPole-v1",
-            ac_kwargs=dict(hidden_sizes=(4,)),
-            logger_kwargs=dict(output_dir=str(directory), quiet=True),
-            **{name: kind(value) for name, value in numbers.items()},
-        )
-        progress.append(rows_without_time(directory / "progress.txt"))
-    assert progress[0] == progress[1]
-
-
-@algorithm()
-def undescribed(
-    env_fn, seed: int = 0, *, baseline: str = "value", **options: Unpack[OnPolicyOptions]
-):
-    """Has an argument that its docstring does not mention.
-
-    Args:
-        seed (int): A number.
-    """
-
-
-def test_an_experiment_need_not_describe_its_arguments():
-    assert "\n    baseline: Not described.\n" in inspect.getdoc(undescribed)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

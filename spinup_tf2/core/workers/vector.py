@@ -19,7 +19,7 @@ from gymnasium.vector.utils import iterate
 
 from spinup_tf2.core.workers.episodes import RecordedEpisodes, recorder_of
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
-from spinup_tf2.envs.envpool.sharing import share
+from spinup_tf2.envs.envpool.env import share
 from spinup_tf2.envs.protocol import CheckedEnv
 from spinup_tf2.envs.spaces import flatten_observations
 from spinup_tf2.errors import UserError

@@ -4,16 +4,25 @@ EnvPool is a library of environments written in C++. It steps many environments 
 next episode by itself, one step late, and takes a seed only when a pool is made. `EnvPoolEnv` turns
 one of them into an ordinary gymnasium environment. This module can be imported without EnvPool,
 which comes with the `procgen` extra.
+
+To wake a pool's thread and wait for it costs more than a step of most of these environments. In a
+`SharedPool` that happens once for all that are stepped together. Their episodes stay the same.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import wrappers
+from gymnasium.utils.seeding import np_random
 
 from spinup_tf2.envs.modules import import_installed
+from spinup_tf2.envs.protocol import CheckedEnv
+from spinup_tf2.envs.wrappers import wrappers_of
 from spinup_tf2.errors import UserError, one_line
 
 INSTALL = 'pip install "spinup_tf2[procgen]"'
@@ -76,12 +85,12 @@ class EnvPoolEnv(gym.Env):
             self._pool = place if offered == seed_of_pool else self.make_pool([seed_of_pool])
             self._offer = None
         obs, info = self._pool.reset()
-        return _first(obs), self._info(info)
+        return _row(obs, 0), self._info(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         obs, rew, terminated, truncated, info = self._pool.step(np.asarray(action)[None])
         info = self._info(info)
-        return _first(obs), float(rew[0]), bool(terminated[0]), bool(truncated[0]), info
+        return _row(obs, 0), float(rew[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> np.ndarray | None:
         """Return the current frame, uint8 `[height, width, 3]`; None without a render mode."""
@@ -124,7 +133,7 @@ class EnvPoolEnv(gym.Env):
     def _info(self, info):
         """Return EnvPool's info for the one environment, without its ids."""
         ids = ("env_id", "players")
-        return {key: _first(value) for key, value in info.items() if key not in ids}
+        return {key: _row(value, 0) for key, value in info.items() if key not in ids}
 
     @contextmanager
     def _explained(self):
@@ -142,11 +151,13 @@ class EnvPoolEnv(gym.Env):
             ) from error
 
 
-def _first(tree):
-    """Remove the first axis of the arrays that a pool of one returns."""
+def _row(tree, which):
+    """Return some environments' part, an index or a slice, of what a pool has returned."""
+    if isinstance(tree, tuple):
+        return tuple(_row(each, which) for each in tree)
     if isinstance(tree, Mapping):
-        return {key: _first(value) for key, value in tree.items()}
-    return tree[0]
+        return {key: _row(value, which) for key, value in tree.items()}
+    return tree[which]
 
 
 def _import_envpool():
@@ -171,3 +182,109 @@ def _check_option(name, value, known):
 def _is_plain(value):
     values = value if isinstance(value, list | tuple) else [value]
     return all(isinstance(each, bool | int | float) for each in values)
+
+
+# ---------------------------------------------------------------- shared pools
+
+# `step` functions of wrappers that take exactly one step with the given action.
+_PASS_ON = {
+    *(gym.Wrapper.step, gym.ObservationWrapper.step, gym.RewardWrapper.step, CheckedEnv.step),
+    *(wrappers.OrderEnforcing.step, wrappers.PassiveEnvChecker.step),
+    *(wrappers.TimeLimit.step, wrappers.RecordEpisodeStatistics.step),
+}
+
+
+class SharedPool:
+    """One pool for several environments.
+
+    `reset` offers each environment a place in a new pool, which it takes when it is reset with its
+    seed. `begin` begins a step of all environments; each gets its result when its own `step` is
+    called. An environment that has been replaced since, or that is stepped or reset alone, does not
+    affect the others.
+
+    Args:
+        envs: Environments with the same id, options and render mode.
+    """
+
+    def __init__(self, envs: Sequence[EnvPoolEnv]):
+        self._envs = envs
+        self._pool: Any = None
+        self._sent = False  # whether actions have been sent, but no results received
+        self._rows: dict[int, tuple] = {}  # results that have not been fetched, by environment
+
+    def reset(self, seeds: Sequence[int | None]) -> None:
+        """Make the pool for environments that will be reset with these seeds.
+
+        If one of the seeds is None, no pool is made.
+        """
+        self._pool, self._sent, self._rows = None, False, {}
+        if any(seed is None for seed in seeds):
+            return
+        own = [EnvPoolEnv.pool_seed(np_random(seed)[0]) for seed in seeds]
+        self._pool = self._envs[0].make_pool(own)
+        self._rows = _rows(self._pool.reset(), len(own))
+        for i, (env, seed) in enumerate(zip(self._envs, own, strict=True)):
+            env.offer(seed, _Place(self, i))
+
+    def begin(self, actions: np.ndarray) -> None:
+        """Begin a step of all environments."""
+        if self._pool is not None:
+            self.receive()
+            self._pool.send(np.asarray(actions))
+            self._sent = True
+
+    def receive(self) -> None:
+        """Wait for the results of a step that has been begun, if there is one."""
+        if self._sent:
+            self._rows = _rows(self._pool.recv(), len(self._envs))
+            self._sent = False
+
+    def ask(self, i: int, call: str, *args: Any, fresh: bool = False) -> tuple:
+        """Return the result of environment i, for which `begin` or `reset` has asked.
+
+        If it has been fetched, or is not wanted (`fresh`), call the pool for it alone.
+        """
+        self.receive()
+        row = self._rows.pop(i, None)
+        if row is None or fresh:
+            return getattr(self._pool, call)(*args, np.array([i], np.int32))
+        return row
+
+
+class _Place:
+    """One environment of a SharedPool, with the interface of a pool of one."""
+
+    def __init__(self, shared, i):
+        self._shared, self._i, self._again = shared, i, False
+
+    def reset(self):
+        again, self._again = self._again, True
+        return self._shared.ask(self._i, "reset", fresh=again)
+
+    def step(self, action):
+        return self._shared.ask(self._i, "step", action)
+
+
+def _rows(result, n):
+    """Split the result of a pool of n into results as from n pools of one, by environment."""
+    return {i: _row(result, slice(i, i + 1)) for i in range(n)}
+
+
+def share(envs: Sequence[gym.Env], pass_on: Collection[Callable] = ()) -> SharedPool | None:
+    """Return a shared pool for environments that are stepped together; None if that is impossible.
+
+    They must be equal environments of EnvPool, without rendering, and their wrappers must pass
+    actions on unchanged.
+
+    Args:
+        envs: The environments, with their wrappers.
+        pass_on: `step` functions of further wrappers that do so.
+    """
+    bare = [env.unwrapped for env in envs]
+    if len(envs) < 2 or not all(isinstance(env, EnvPoolEnv) for env in bare):
+        return None
+    alike = all(env.described() == bare[0].described() for env in bare)
+    drawn = bare[0].render_mode is not None
+    steps = {*_PASS_ON, *pass_on}
+    plain = all(type(wrapper).step in steps for env in envs for wrapper in wrappers_of(env))
+    return SharedPool(bare) if alike and plain and not drawn else None

@@ -7,7 +7,7 @@ import pytest
 import spinup_tf2  # noqa: F401  (registers its environments)
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.envpool import EnvPoolEnv
-from spinup_tf2.envs.envpool.sharing import share
+from spinup_tf2.envs.envpool.env import share
 from spinup_tf2.envs.making import EnvFn
 
 N = 5
