@@ -33,7 +33,7 @@ from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
 class NamedAlgorithm:
     """An algorithm given by name, to be called with keyword arguments that are plain data.
 
-    So the process that runs it is sent no code, only a name and values.
+    So an experiment can be checked, and handed to its process, before TensorFlow is loaded.
     """
 
     name: str
