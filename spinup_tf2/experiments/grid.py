@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
-
 from spinup_tf2 import user_config
 from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.errors import UserError
@@ -164,7 +162,6 @@ class ExperimentGrid:
         preset: str | None = None,
         workers: int = 1,
         skip_finished: bool = False,
-        check_env: Callable[[gym.Env], object] | None = None,
         note: str = "",
         command: Sequence[str] | None = None,
     ) -> None:
@@ -184,8 +181,6 @@ class ExperimentGrid:
             skip_finished: Whether to leave out experiments that are already finished, that is,
                 whose directories hold complete runs with the same arguments. An unfinished one
                 needs `resume` or `overwrite`.
-            check_env: Function that raises UserError if `thunk` cannot use the environment it is
-                given. It is called with each environment before the first experiment starts.
             note: Text to print first.
             command: Words of the command line that runs the grid, if any; for that of the rest.
 
@@ -211,7 +206,7 @@ class ExperimentGrid:
                 "new one; give one of them."
             )
         finished = finished_runs(experiments, processes.number) if skip_finished else set()
-        check_launch(experiments, check_env, finished)
+        check_launch(experiments, finished)
         outcomes = [
             Outcome(each, number, SKIPPED if each.output_dir in finished else NOT_BEGUN)
             for number, each in enumerate(experiments, 1)

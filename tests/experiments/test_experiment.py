@@ -64,7 +64,7 @@ def test_an_algorithms_arguments_are_checked_before_anything_starts(
 
 def test_each_environment_is_checked_once(monkeypatch, tmp_path):
     checked = []
-    monkeypatch.setattr(experiments, "check_environment", lambda env_fn, _: checked.append(env_fn))
+    monkeypatch.setattr(experiments, "check_environment", lambda *known: checked.append(known[0]))
     monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: None)
     grid = ExperimentGrid("g")
     grid.add("env_name", ["CartPole-v1", "Pendulum-v1"])
