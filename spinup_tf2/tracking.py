@@ -146,11 +146,12 @@ class TensorBoard:
         self._add(text_pb("config", f"```\n{config}\n```"), 0)
 
     def log(self, epoch: Epoch) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.plugins.histogram.summary_v2 import histogram_pb
-        from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
-        for name, value in epoch.scalars.items():
-            self._add(scalar_pb(f"columns/{name}", value), epoch.step)
+        scalar = Summary.Value  # no tensors, which programs that read scalars leave out
+        scalars = [scalar(tag=f"columns/{k}", simple_value=x) for k, x in epoch.scalars.items()]
+        self._add(Summary(value=scalars), epoch.step)
         for name, values in epoch.histograms.items():
             self._add(histogram_pb(f"histograms/{name}", values), epoch.step)
         for path in epoch.videos:

@@ -115,17 +115,13 @@ def scalars_of_tensorboard(run_dir):
 
     events = EventAccumulator(str(run_dir / "tensorboard"))
     events.Reload()
-    tensors = events.Tags()["tensors"]
-    names = [tag for tag in tensors if tag.startswith("columns/")]
-    found = {
-        tag.removeprefix("columns/"): {
-            each.step: float(tf.make_ndarray(each.tensor_proto)) for each in events.Tensors(tag)
-        }
-        for tag in names
+    tags = events.Tags()
+    assert "histograms/VVals" in tags["tensors"]
+    assert "videos/episode" in tags["images"]
+    return {
+        tag.removeprefix("columns/"): {each.step: each.value for each in events.Scalars(tag)}
+        for tag in tags["scalars"]
     }
-    assert "histograms/VVals" in tensors
-    assert "videos/episode" in events.Tags()["images"]
-    return found
 
 
 def wandb_records(path):

@@ -125,7 +125,7 @@ class ReplayBuffer:
         for name in ("act", "rew", "terminated"):
             getattr(self, name)[slots, i] = steps[name]
         for slot in slots[self.ended[slots, i]]:
-            del self.final_obs[int(slot), i]
+            self.final_obs.pop((int(slot), i), None)
         self.ended[slots, i] = steps["ended"]
         self.lost[slots, i] = steps["lost"]
         for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):

@@ -320,12 +320,13 @@ def check_closed_forms(
     """
     # Compiled, as in training: it makes a difference for divergences between bijections.
     distribution = compiled(pi, autograph=True)(tf.nest.map_structure(tf.constant, obs))
-    known = dict(
-        entropy=lambda old: old.entropy(), kl_divergence=lambda old: old.kl_divergence(pi(obs))
+    known = dict(  # one lambda in a line, by which AutoGraph tells them apart
+        entropy=compiled(lambda old: old.entropy(), autograph=True),
+        kl_divergence=compiled(lambda old: old.kl_divergence(pi(obs)), autograph=True),
     )
     for name in closed_forms:
         try:
-            compiled(known[name], autograph=True)(distribution)
+            known[name](distribution)
         except NotImplementedError as error:
             kind = type(distribution).__name__
             raise UserError(f"The policy's {kind} has no {name}() in closed form.") from error

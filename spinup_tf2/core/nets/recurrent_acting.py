@@ -19,7 +19,7 @@ from spinup_tf2.core.vector_env import VectorEnv
 
 
 class RecurrentActor:
-    """An Actor with a recurrent state for each environment, which is cleared between episodes.
+    """An Actor, and its Critic, with a state for each environment that episodes begin without.
 
     Its extras are `val`, V(obs) `[n]`; `first`, whether an episode begins with this step `[n]`; and
     `state`, the state before the step `[n, size]`, which is then still that of the last episode.
@@ -49,9 +49,24 @@ class RecurrentActor:
         act, val, self.state = self.step(obs, noise, state)
         return act, dict(val=val, first=first, state=before)
 
-    def critic(self) -> "RecurrentCritic":
-        """Return the critic of the same actor-critic."""
-        return RecurrentCritic(self)
+    def critic(self) -> "RecurrentActor":
+        """Return itself: values depend on the states that it has stored."""
+        return self
+
+    def of_batch(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return V of all observations in the rows of a TrajectoryBuffer, `[T, n]`."""
+        steps, num_envs = rows["rew"].shape
+        length = self.step.memory.segment_length(steps)
+        val = self.step.values(segments(rows, length)["obs"])  # [segments, steps]
+        val = val.reshape(steps // length, num_envs, length)
+        return val.swapaxes(1, 2).reshape(steps, num_envs)
+
+    def after(
+        self, rows: Mapping[str, np.ndarray], times: np.ndarray, envs: np.ndarray, obs: np.ndarray
+    ) -> np.ndarray:
+        """Return V `[m]` of the observations to which the steps at `times` in `envs` have led."""
+        states = np.concatenate([rows["state"][1:], self.state[None]])
+        return self.step.value(obs, states[times, envs])
 
     def batch(self, rows: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Cut rows `[T, n, ...]` into segments to learn from; see `segments`."""
@@ -66,31 +81,6 @@ class RecurrentActor:
 
     def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
         self.state[i] = state["state"]
-
-
-class RecurrentCritic:
-    """The Critic of a memory: values depend on the states that the actor has stored."""
-
-    def __init__(self, actor: RecurrentActor):
-        self.actor, self.step = actor, actor.step
-
-    def refresh(self) -> None:
-        self.step.refresh()
-
-    def of_batch(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return V of all observations in the rows of a TrajectoryBuffer, `[T, n]`."""
-        steps, num_envs = rows["rew"].shape
-        length = self.step.memory.segment_length(steps)
-        val = self.step.values(segments(rows, length)["obs"])  # [segments, steps]
-        val = val.reshape(steps // length, num_envs, length)
-        return val.swapaxes(1, 2).reshape(steps, num_envs)
-
-    def after(
-        self, rows: Mapping[str, np.ndarray], times: np.ndarray, envs: np.ndarray, obs: np.ndarray
-    ) -> np.ndarray:
-        """Return V `[m]` of the observations to which the steps at `times` in `envs` have led."""
-        states = np.concatenate([rows["state"][1:], self.actor.state[None]])
-        return self.step.value(obs, states[times, envs])
 
 
 def segments(rows: Mapping[str, np.ndarray], length: int) -> dict[str, Any]:
