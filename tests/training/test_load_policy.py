@@ -431,7 +431,7 @@ def test_weights_of_something_else_are_refused(saved, changes, reason):
     "damage",
     [
         lambda contents: contents[: len(contents) // 2],
-        lambda contents: contents[:220] + bytes([contents[220] ^ 1]) + contents[221:],
+        lambda contents: contents.replace(b"'descr': '<f4'", b"'descr': '<i4'", 1),
         lambda contents: b"",
         lambda contents: b"nothing that NumPy wrote" * 50,
     ],
@@ -440,7 +440,7 @@ def test_weights_of_something_else_are_refused(saved, changes, reason):
 def test_damaged_weights_are_refused(saved, damage):
     path = saved / "weights.npz"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(UserError, match=r"cannot be built again.*(damaged|cannot be read)"):
+    with pytest.raises(UserError, match=r"cannot be built again.*(damaged|order or type)"):
         load_policy(saved)
 
 
