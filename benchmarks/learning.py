@@ -221,7 +221,7 @@ def texts_over_all() -> dict[str, str]:
     return {
         "overview": overview(),
         "references": references(REFERRED),
-        "status": folded(status(protocols())),
+        "status": folded(status(protocols()), "Finished runs"),
     }
 
 

@@ -40,7 +40,7 @@ def _pooled_table(protocol, table):
     for row in rows.to_dict("records"):
         line = [row["algorithm"], *[row["variant"]] * len(protocol.variants), row["source"]]
         lines.append([*line, row["cells"], _difference(row)])
-    return f"{markdown_table(head, lines)}\n"
+    return folded(markdown_table(head, lines), "Pooled differences")
 
 
 def _difference(row):
@@ -64,7 +64,7 @@ def _score_table(protocol, data):
         for environment in common_environments(protocol, runs)
     ]
     text = f"Returns with a score of 1: {', '.join(anchors)}."
-    return f"{markdown_table(head, lines)}\n\n{text}\n"
+    return f"{folded(markdown_table(head, lines), 'Scores')}\n{text}\n"
 
 
 def _cell_table(protocol, table, data):
@@ -84,15 +84,15 @@ def _cell_table(protocol, table, data):
         for source in sources:
             line += [_theirs(row, source), _words(protocol, row, source)]
         lines.append(line)
-    return folded(markdown_table(head, lines))
+    return folded(markdown_table(head, lines), "Returns")
 
 
-def folded(table: str) -> str:
+def folded(table: str, title: str) -> str:
     """A table, folded up until the reader asks for it if it is long."""
     rows = table.count("\n") - 1  # without the head and the rule
     if rows <= UNFOLDED:
         return f"{table}\n"
-    return f"<details><summary>{rows} rows</summary>\n\n{table}\n\n</details>\n"
+    return f"<details><summary>{title}: {rows} rows</summary>\n\n{table}\n\n</details>\n"
 
 
 def _solved(data, row, goal):
@@ -253,7 +253,7 @@ def references(names: tuple[str, ...]) -> str:
             theirs.append("; ".join(f"{rounded(cell[0])} ({_short(n)})" for n, cell in at) or "-")
         if {*theirs} != {"-"}:
             lines.append([environment, algorithm, "; ".join(ours[environment, algorithm]), *theirs])
-    return folded(markdown_table(["environment", "algorithm", "ours", *OTHERS], lines))
+    return folded(markdown_table(["environment", "algorithm", "ours", *OTHERS], lines), "Returns")
 
 
 def _short(steps):
