@@ -23,11 +23,11 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
 
     from spinup_tf2.results import figures
 
-    figures.set_theme(_FONT_SCALE)
+    contents = _panels(protocol, data)
+    figures.set_theme(_FONT_SCALE if len(contents) > 1 else 1.1)
     variants = protocol.variants and figures.colors_for(protocol.variant_names)
     colors = variants or _colors_of_algorithms()
     markers = dict(zip(protocol.published, "os^D", strict=False))
-    contents = _panels(protocol, data)
     fig = plt.figure(layout="constrained")
     handles, shown = {}, set()
     for axis, (title, lines) in zip(
@@ -118,7 +118,7 @@ def _colors_of_algorithms():
 
     names = dict.fromkeys(name for each in protocols().values() for name in each.algorithms)
     palette = sns.color_palette()  # without pink and yellow, which are hard to see on white
-    others = ["0.2", palette[9], palette[7], palette[5]]
+    others = ["0.2", palette[9], "0.45", palette[5]]
     return dict(zip(names, [*palette[:5], *others], strict=True))
 
 

@@ -27,6 +27,13 @@ def test_notebooks_are_kept_without_outputs(path):
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
 
 
+def test_the_page_shows_each_cell():
+    """`python docs/notebooks/rendered.py` has been run since the notebook changed."""
+    page = (NOTEBOOKS.parent / "notebook.md").read_text(encoding="utf-8")
+    for cell in code_cells(read("first_steps")):
+        assert f"```py\n{cell.source}\n```" in page
+
+
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_say_how_to_install_and_do_not_install(path):
     notebook = read(path.stem)

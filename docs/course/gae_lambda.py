@@ -54,7 +54,8 @@ def measured(episodes=4000, seed=0):
     obs, act, rew, next_obs, alive = play(ENV, PI, rng, episodes, START)
     terminated = alive & ~ENV.free[next_obs]
     flags = terminated, np.zeros_like(terminated)
-    adv, _ = gae(rew, CRITIC[obs], CRITIC[next_obs], *flags, 1.0, MEASURED)
+    steps = rew, CRITIC[obs], CRITIC[next_obs], *flags
+    adv = np.array([gae(*steps, gamma=1.0, lam=lam)[0] for lam in MEASURED])
     right, left = (adv[:, 0, act[0] == a] for a in (RIGHT, LEFT))
     truth = 0.4  # V(right) - V(left): the values rise by 0.2 from cell to cell
     bias = right.mean(axis=1) - left.mean(axis=1) - truth

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import gymnasium as gym
 import keras
@@ -208,8 +208,9 @@ def ppo(
         if isinstance(ac, NormalizedActorCritic):
             update = ac.with_update(update)
         normalize = adv_normalization == "epoch"
-        gae = dict(gamma=gamma, lam=lam, value_target=value_target, normalize=normalize)
-        returns = partial(estimates, **gae)
+        returns: Any = partial(
+            estimates, gamma=gamma, lam=lam, value_target=value_target, normalize=normalize
+        )
         if coeff is not None:
             lams = [lam if each is None else each for each in (lam1, lam2)]
             coeffs = (coeff, 1 - coeff)

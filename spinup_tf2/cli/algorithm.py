@@ -7,17 +7,15 @@ arguments env_fn, seed and logger_kwargs.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import whole_numbers
 from spinup_tf2.cli.flags import RUN_KEYS, check_names, only_value, parse_flags, split_equals
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.calling import resolve_processes
-from spinup_tf2.experiments.checks import check_spaces, check_values
+from spinup_tf2.experiments.checks import check_values
 from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.presets import as_flags, load, presets_for
@@ -32,13 +30,8 @@ def run_algorithm(algorithm: str, argv: Sequence[str]) -> None:
     mpi.comm()  # must come first: without MPI, ranks could not wait for one that has failed
 
     grid, run_options = parse_experiments(algorithm, argv)
-    # Every environment of a grid is combined with every argument of its networks.
-    names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
-    check_env = None
-    if algorithm in ALGORITHMS:
-        check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
     command = (algorithm, *split_equals(argv))
-    grid.run(NamedAlgorithm(algorithm), check_env=check_env, command=command, **run_options)
+    grid.run(NamedAlgorithm(algorithm), command=command, **run_options)
 
 
 def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGrid, dict[str, Any]]:

@@ -80,7 +80,7 @@ def _maker(env_name, env_kwargs, human):
     """Return a function that makes the environment with a render mode.
 
     Raises:
-        UserError: The environment cannot be made, or a human cannot play it.
+        UserError: The environment cannot be made.
     """
     from spinup_tf2.envs.atari import is_atari
     from spinup_tf2.envs.mario import is_mario
@@ -90,7 +90,7 @@ def _maker(env_name, env_kwargs, human):
     elif is_mario(env_name):
         all_buttons = dict(actions="complex") if human else {}
         env_kwargs = dict(raw=True) | all_buttons | env_kwargs
-    check_environment(EnvFn(env_name, env_kwargs), _keys if human else None)
+    check_environment(EnvFn(env_name, env_kwargs))
 
     def make(render_mode):
         # Some environments do not have the argument render_mode.
@@ -145,8 +145,8 @@ def _keys(env):
         return env.get_wrapper_attr("get_keys_to_action")()
     except AttributeError as error:  # there is no such method, or it fails for these actions
         raise UserError(
-            "it does not say what the keys of the keyboard mean (it has no get_keys_to_action); "
-            "--mode random can play it."
+            "the environment does not say what the keys of the keyboard mean (it has no "
+            "get_keys_to_action); --mode random can play it."
         ) from error
 
 

@@ -152,8 +152,8 @@ def mixed_estimates(
         lams: Lambda of each estimate.
         coeffs: Weight of each estimate in the mixture.
     """
-    *steps, valid = steps
-    pairs = [gae(*steps, gamma, lam) for lam in lams]
+    rew, val, next_val, terminated, truncated, valid = steps
+    pairs = [gae(rew, val, next_val, terminated, truncated, gamma, lam) for lam in lams]
     return mixture([adv for adv, _ in pairs], coeffs, valid), pairs[0][1]
 
 
@@ -328,7 +328,9 @@ class PPOBuffer:
                 f"The buffer holds {self.ptr} of {self.max_size} steps; fill it first."
             )
         self.ptr, self.path_start_idx = 0, 0
-        adv = normalized(self.adv_buf) if self.coeff is None else mixture(self.adv_buf, self.coeff)
+        adv = (
+            normalized(self.adv_buf) if self.coeff is None else mixture([*self.adv_buf], self.coeff)
+        )
         return [self.obs_buf, self.act_buf, adv, self.ret_buf, self.logp_buf]
 
 

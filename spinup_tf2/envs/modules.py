@@ -189,7 +189,7 @@ def import_for_file(name: str) -> ModuleType:
     if is_own(name) or _is_installed(name):
         return import_module(name)
     raise ModuleRefused(
-        f"it asks to import {name}, which is not an installed package that registers environments; "
+        f"it asks to import {name}, which is not an installed package of environments; "
         "if this module is yours, or you trust whoever wrote it, allow it with "
         f'--import {name} (modules=["{name}"])'
     )

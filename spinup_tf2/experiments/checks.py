@@ -23,8 +23,6 @@ from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    import gymnasium as gym
-
     from spinup_tf2.envs.making import EnvFn
 
 # Arguments of an experiment that stand for env_fn.
@@ -134,14 +132,8 @@ def check_dicts(kwargs: Mapping[str, Any]) -> None:
 # ---------------------------------------------------------------- environments
 
 
-def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:
-    """Raise UserError if an algorithm does not support the spaces of an environment.
-
-    Args:
-        env: The environment.
-        algorithm: Name of the algorithm.
-        ac_kwargs: Names of arguments that its networks must accept.
-    """
+def _check_spaces(env, algorithm, ac_kwargs):
+    """Raise UserError if an algorithm or its networks do not support an environment's spaces."""
     from spinup_tf2.envs import spaces
 
     spaces.network_observation_space(env.observation_space)
@@ -157,12 +149,15 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
             )
 
 
-def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | None = None) -> None:
-    """Raise UserError if the environment does not exist, or cannot be made with its arguments.
+def check_environment(
+    env_fn: EnvFn, algorithm: str | None = None, ac_kwargs: Iterable[str] = ()
+) -> None:
+    """Raise UserError if the environment cannot be made, or the algorithm does not support it.
 
     Args:
         env_fn: Factory of the environment.
-        check_env: Function that is called with the environment, and may raise UserError as well.
+        algorithm: Name of the algorithm, if it is known.
+        ac_kwargs: Names of arguments that its networks must accept.
     """
     try:
         with warnings.catch_warnings():
@@ -178,7 +173,7 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
         ) from error
     with closing(env):
         try:
-            if check_env:
-                check_env(env)
+            if algorithm in ALGORITHMS:
+                _check_spaces(env, algorithm, ac_kwargs)
         except UserError as error:
             raise UserError(f"{env_fn.env_name} cannot be used: {error}") from error

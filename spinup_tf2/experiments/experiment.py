@@ -9,8 +9,6 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
-
 from spinup_tf2 import user_config
 from spinup_tf2.algos import load
 from spinup_tf2.arguments.checks import check_resume, whole_numbers
@@ -33,7 +31,7 @@ from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
 class NamedAlgorithm:
     """An algorithm given by name, to be called with keyword arguments that are plain data.
 
-    So the process that runs it is sent no code, only a name and values.
+    So an experiment can be checked, and handed to its process, before TensorFlow is loaded.
     """
 
     name: str
@@ -210,23 +208,22 @@ def check_directories(experiments: Iterable[Experiment], finished: Container[str
 # ---------------------------------------------------------------- before the start
 
 
-def check_launch(
-    experiments: Sequence[Experiment],
-    check_env: Callable[[gym.Env], object] | None = None,
-    finished: Container[str] = (),
-) -> None:
+def check_launch(experiments: Sequence[Experiment], finished: Container[str] = ()) -> None:
     """Check, before the first experiment starts, that nothing prevents any of them from running.
 
-    Rank 0 does the checks; a UserError is raised on all ranks. `check_env` is as in
-    `check_environment`. The experiments whose directories are in `finished` will not run again.
+    Rank 0 does the checks; a UserError is raised on all ranks. The experiments whose directories
+    are in `finished` will not run again.
     """
 
     def look():
-        checked = [None]
-        for env_fn in (each.env_fn for each in experiments):
-            if env_fn not in checked:
-                check_environment(env_fn, check_env)
-                checked.append(env_fn)
+        checked = []
+        for each in experiments:
+            own_networks = "actor_critic" in each.kwargs
+            networks = () if own_networks else tuple(each.kwargs.get("ac_kwargs") or ())
+            known = (each.env_fn, each.algorithm, networks)
+            if each.env_fn is not None and known not in checked:
+                check_environment(*known)
+                checked.append(known)
         check_directories(experiments, finished)
 
     mpi.on_root(look)

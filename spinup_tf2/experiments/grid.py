@@ -12,10 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import dedent
 from typing import Any
-
-import gymnasium as gym
 
 from spinup_tf2 import user_config
 from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
@@ -29,7 +26,7 @@ from spinup_tf2.experiments.experiment import (
 from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Outcome, finished_runs
 from spinup_tf2.experiments.presets import merged, nested
 from spinup_tf2.experiments.schedule import run_all
-from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, is_terminal, say
+from spinup_tf2.files.printing import RULE, colored, is_terminal, say
 from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launched, mpi
@@ -123,11 +120,9 @@ class ExperimentGrid:
 
     def print(self) -> None:
         """Print the parameters, their values, and the number of variants."""
-        message = f"ExperimentGrid [{self._name}] runs over parameters:\n"
-        if len(message) > RULE_WIDTH:
-            message = f"ExperimentGrid [{self._name}]\n runs over parameters:\n"
+        title = f"ExperimentGrid [{self._name}] runs over parameters:\n"
         say(RULE)
-        say(colored(message, color="green", bold=True))
+        say(colored(title, color="green", bold=True))
         for parameter in self._parameters:
             key = colored(parameter.key.ljust(40), color="cyan", bold=True)
             shorthand = "" if parameter.shorthand is None else f"[{parameter.shorthand}]"
@@ -167,7 +162,6 @@ class ExperimentGrid:
         preset: str | None = None,
         workers: int = 1,
         skip_finished: bool = False,
-        check_env: Callable[[gym.Env], object] | None = None,
         note: str = "",
         command: Sequence[str] | None = None,
     ) -> None:
@@ -187,8 +181,6 @@ class ExperimentGrid:
             skip_finished: Whether to leave out experiments that are already finished, that is,
                 whose directories hold complete runs with the same arguments. An unfinished one
                 needs `resume` or `overwrite`.
-            check_env: Function that raises UserError if `thunk` cannot use the environment it is
-                given. It is called with each environment before the first experiment starts.
             note: Text to print first.
             command: Words of the command line that runs the grid, if any; for that of the rest.
 
@@ -214,7 +206,7 @@ class ExperimentGrid:
                 "new one; give one of them."
             )
         finished = finished_runs(experiments, processes.number) if skip_finished else set()
-        check_launch(experiments, check_env, finished)
+        check_launch(experiments, finished)
         outcomes = [
             Outcome(each, number, SKIPPED if each.output_dir in finished else NOT_BEGUN)
             for number, each in enumerate(experiments, 1)
@@ -274,14 +266,10 @@ def _plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) ->
 
 
 def _wait_before_launch(seconds):
-    message = dedent(
-        """
-        Launch delayed to give you a few seconds to review your experiments.
-
-        To customize or disable this behavior, change WAIT_BEFORE_LAUNCH in
-        spinup_tf2/user_config.py, or set SPINUP_TF2_WAIT_BEFORE_LAUNCH.
-
-        """
+    message = (
+        "Launch delayed to give you a few seconds to review your experiments.\n\n"
+        "To customize or disable this behavior, change WAIT_BEFORE_LAUNCH in\n"
+        "spinup_tf2/user_config.py, or set SPINUP_TF2_WAIT_BEFORE_LAUNCH.\n"
     )
-    say(colored(message, color="cyan", bold=True) + RULE)
+    say(colored(f"\n{message}\n", color="cyan", bold=True) + RULE)
     time.sleep(seconds)

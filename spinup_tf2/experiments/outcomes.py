@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2.arguments.checks import MAY_CHANGE
-from spinup_tf2.arguments.table import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
@@ -142,9 +141,7 @@ def _difference(experiment, num_procs, described):
     own = before.get("num_envs")
     before["num_envs"] = described.get("num_envs", own * num_procs if type(own) is int else own)
     for name in [*now, *before]:
-        # An older version may not have had the option; it behaved as its default does now.
-        default = OPTIONS[name].default if name in OPTIONS else None
-        was, wanted = before.get(name, default), now.get(name)
+        was, wanted = before.get(name), now.get(name)
         if name not in _NOT_COMPARED and was != wanted:
             was, wanted = (shortened(repr(value), 100) for value in (was, wanted))
             return f"its {name} was {was} and would now be {wanted}"

@@ -138,9 +138,7 @@ def _run_side_by_side(outcomes, processes, workers, quiet):
 def _report(outcome, count, quiet):
     line, failed = f"{outcome.describe()}  {outcome.reason}".strip(), outcome.state == FAILED
     if not quiet:
-        line = colored(line, "red") if failed else line
-        with tqdm.external_write_mode():
-            say(f"{outcome.number:>4}/{count}  {line}")
+        say(f"{outcome.number:>4}/{count}  {colored(line, 'red') if failed else line}")
     elif failed:
         say(f"spinup_tf2: {line}", file=sys.stderr)
 

@@ -58,22 +58,29 @@ def atomic_output(path: str | os.PathLike) -> Iterator[str]:
     """Like `atomic_save`, for a path given by the user, who may have other files next to it.
 
     The temporary path has the same name, in a new directory next to `path`.
+
+    Raises:
+        UserError: The system does not let it be written.
     """
     path = os.path.abspath(path)
-    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=os.path.dirname(path)) as folder:
-        new, old = os.path.join(folder, "new"), os.path.join(folder, "old")
-        os.mkdir(new)
-        temporary = os.path.join(new, os.path.basename(path))
-        yield temporary
-        if not os.path.isdir(path):
-            os.replace(temporary, path)
-            return
-        os.rename(path, old)
-        try:
-            os.rename(temporary, path)
-        except BaseException:
-            os.rename(old, path)
-            raise
+    beside = os.path.dirname(path)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=beside) as folder:
+            new, old = os.path.join(folder, "new"), os.path.join(folder, "old")
+            os.mkdir(new)
+            temporary = os.path.join(new, os.path.basename(path))
+            yield temporary
+            if not os.path.isdir(path):
+                os.replace(temporary, path)
+                return
+            os.rename(path, old)
+            try:
+                os.rename(temporary, path)
+            except BaseException:
+                os.rename(old, path)
+                raise
+    except OSError as error:
+        raise UserError(f"Cannot write to {path}: {error}.") from error
 
 
 def open_regular(path: str | os.PathLike) -> BinaryIO:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,22 +111,12 @@ def check_path(path: str | os.PathLike, formats: Sequence[str] = FORMATS) -> Non
         )
 
 
-@contextmanager
-def output(path: str | os.PathLike) -> Iterator[str]:
-    """Like `atomic_output`, but raises UserError if the file cannot be written."""
-    try:
-        with atomic_output(path) as temporary:
-            yield temporary
-    except OSError as error:
-        raise UserError(f"Cannot write to {path}: {error}.") from error
-
-
 def save_figure(figure: Figure, path: str | os.PathLike) -> None:
     """Write a figure atomically, in the format of the file's suffix; UserError if that fails."""
     kind = Path(path).suffix.lower().removeprefix(".")
     # Without dates, equal figures give equal files.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    with output(path) as temporary:
+    with atomic_output(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=200, metadata=metadata)
 
 
@@ -176,7 +165,7 @@ def write_table(
     table: pd.DataFrame, path: str | os.PathLike, estimator: Estimator, errorbar: Errorbar
 ) -> None:
     """Write the result of `final_performance`: .md as Markdown, .csv with all digits."""
-    with output(path) as temporary:
+    with atomic_output(path) as temporary:
         if Path(path).suffix.lower() == ".md":
             text = markdown(table, estimator, errorbar)
             Path(temporary).write_text(text, encoding="utf-8")

@@ -290,15 +290,12 @@ def continuous():
 
 
 @says(
-    "DQN, with its preset `classic` and {:,} interactions, reaches the goal of CartPole with all "
-    "{} seeds, but does not stay there. In the last tenth of the interactions, two of them are at "
-    "{:.0f} and {:.0f}, and one is at {:.0f}:"
+    "In the last test, after {:,} interactions, the return is at least {:.0f} in all finished runs:"
 )
 def dqn():
     of_seeds = runs("dqn-classic", "dqn", "CartPole-v1").values()
-    assert all(run.max() >= learning_data.about("Solved")["CartPole"] for run in of_seeds)
-    finals = final("dqn-classic", "dqn", "CartPole-v1").sort_values(ascending=False)
-    return PROTOCOLS["dqn-classic"].steps, WORDS[len(of_seeds)], *finals
+    ends = [run.iloc[-1] for run in of_seeds if run.index[-1] == PROTOCOLS["dqn-classic"].steps]
+    return PROTOCOLS["dqn-classic"].steps, math.floor(min(ends))
 
 
 @cache

@@ -179,14 +179,6 @@ def test_a_seed_makes_games_the_same_and_each_of_them_different(press, capsys):
     assert printed[0][0] != printed[0][1]
 
 
-def test_size_and_speed_of_the_window(monkeypatch):
-    received = []
-    monkeypatch.setattr("gymnasium.utils.play.play", lambda env, **kwargs: received.append(kwargs))
-    main(["--env", "Buttons-v0"])
-    main([*BUTTONS, "--zoom", "1.5"])
-    assert [(kwargs["fps"], kwargs["zoom"]) for kwargs in received] == [(60, 3.0), (0, 1.5)]
-
-
 def test_recording_what_a_human_plays(press, tmp_path, capsys):
     """Every frame, and nothing of the resets with which gymnasium begins."""
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
@@ -210,11 +202,6 @@ def test_random_games_are_the_same_with_the_same_seed(capsys):
     episodes = re.findall(r"Episode (\d) \t EpRet \S+ \t EpLen (\d)\n", printed[0])
     assert episodes == [("0", "7"), ("1", "7")]
     assert "|           EpLen |               7 |" in printed[0]
-
-
-def test_names_of_keys():
-    pygame = pytest.importorskip("pygame")
-    assert play._names((pygame.K_LEFT, pygame.K_SPACE, "d")) == ["left", "space", "d"]
 
 
 def test_recording_chance(tmp_path, monkeypatch):

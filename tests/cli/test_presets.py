@@ -32,8 +32,8 @@ def test_presets_are_listed(capsys, line, algorithms, names):
 def test_a_preset_is_listed_in_full_with_origins(capsys):
     out = listed(capsys, "ppo mujoco --env Swimmer-v5")
     assert out.startswith("ppo --preset mujoco --env Swimmer-v5\n  MuJoCo's tasks")
-    assert re.search(r"    --gamma +0\.9999 +RL Baselines3 Zoo, ppo\.yml\n", out)
-    assert re.search(r"    --lam +0\.95 +Tianshou, ", out)
+    assert re.search(r"    --gamma +0\.9999 +RL Baselines3 Zoo, ppo\.yml, ", out)
+    assert re.search(r"    --clip_ratio +0\.2 +Tianshou, ", out)
     assert "--env_kwargs:actions" in listed(capsys, "--full --env SuperMarioBros-1-1-v0")
 
 

@@ -111,19 +111,6 @@ def test_a_file_does_not_get_the_number_of_a_stream_that_is_closed(tmp_path):
     assert (tmp_path / "progress.txt").read_text() == ""
 
 
-def test_a_failing_experiment(tmp_path):
-    (tmp_path / "own.py").write_text(
-        "def fails(env_fn, seed, error, logger_kwargs):\n    raise RuntimeError(error)\n"
-    )
-    line = "own:fails --env CartPole-v1 --data_dir data --error"
-    command = [sys.executable, "-m", "spinup_tf2.run", *line.split(), "broken robot"]
-    done = start(*command, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "RuntimeError: broken robot" in done.stderr
-    assert "There appears to have been an error in your experiment." in done.stdout
-    assert "CalledProcessError" not in done.stderr  # which would say nothing new
-
-
 def test_a_directory_that_has_been_removed(tmp_path):
     (tmp_path / "gone").mkdir()
     shell = ("sh", "-c", 'rmdir ../gone; exec "$@"', "sh", sys.executable, "-m", "spinup_tf2.run")

@@ -208,16 +208,6 @@ def test_arguments_of_the_environment_replace_those_of_the_run(run):
             load_env(run / "tf2_save", None, allow_pickle, {"colour": "red"})
 
 
-@pytest.mark.parametrize("flags", [["--record", "videos"], []])
-def test_an_environment_without_pictures(run, stub, monkeypatch, tmp_path, flags):
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.chdir(tmp_path)
-    write_env_spec(run / "env_spec.json", gym.make("ProbeGoal-v0"), None)
-    with pytest.raises(UserError, match=r"no render mode '(rgb_array|human)' \(it has: none\)"):
-        main([str(run), *flags])
-    assert not (tmp_path / "videos").exists()
-
-
 @pytest.fixture
 def here(stub, monkeypatch):
     """The stub acts in this process also where pictures are drawn."""

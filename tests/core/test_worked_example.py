@@ -50,7 +50,7 @@ def test_it_is_short():
 
 
 def test_the_command_line_knows_it(added, capsys):
-    run.main(["reinforce", "--help"])
+    run.main(["reinforce", "--help", "--full"])
     text = capsys.readouterr().out
     assert "How much of the baseline b stays in an update" in text
     assert "deterministic_resume" in text  # what all algorithms share

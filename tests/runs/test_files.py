@@ -101,7 +101,7 @@ def test_what_the_user_has_named_replaces_nothing_else(tmp_path, monkeypatch, ki
 
     for name in ("rename", "replace"):
         monkeypatch.setattr(disk.os, name, refuse)
-    with pytest.raises(OSError, match="no"):
+    with pytest.raises(UserError, match=r"Cannot write to .*policy: no\."):
         save("third")
     assert saved() == "second"
     assert sorted(os.listdir(tmp_path)) == ["policy", *kept]

@@ -108,7 +108,7 @@ def test_two_runs_that_are_handed_over_together(place):
     assert "AverageEpRet" not in done.stdout
     assert done.stderr == (
         "spinup_tf2: error: The environment of shared/run_s0/env_spec.json cannot be built: it "
-        "asks to import shared.run_s1.evil, which is not an installed package that registers "
+        "asks to import shared.run_s1.evil, which is not an installed package of "
         "environments; if this module is yours, or you trust whoever wrote it, allow it with "
         '--import shared.run_s1.evil (modules=["shared.run_s1.evil"]).\n'
     )

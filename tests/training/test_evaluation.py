@@ -147,18 +147,6 @@ def test_a_success_that_is_told_at_the_end_only_is_logged(tmp_path):
     assert all(0 < float(row["SuccessRate"]) < 1 for row in rows)
 
 
-def test_what_is_told_after_the_first_row_is_not_logged(tmp_path, capsys):
-    """No episode is over in the first epoch, of one step of each environment."""
-    kwargs = dict(steps_per_epoch=2, num_envs=2, epochs=8, train_v_iters=1)
-    _, rows = train(vpg, tmp_path / "late", functools.partial(Lottery, "end"), **kwargs)
-    assert "SuccessRate" not in rows[0]
-    assert any(row["AverageEpRet"] for row in rows)
-    assert capsys.readouterr().out.count("is_success for the first time after the first row") == 1
-    _, rows = train(vpg, tmp_path / "steps", functools.partial(Lottery, "step"), **kwargs)
-    assert rows[0]["SuccessRate"] == ""
-    assert any(row["SuccessRate"] for row in rows)
-
-
 def test_all_ranks_log_a_success_that_one_has_seen(tmp_path):
     """In the first row; a rank that has seen nothing takes part in later ones, too."""
 

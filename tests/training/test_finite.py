@@ -143,12 +143,6 @@ def test_each_part_of_a_step(envs, value):
             check_step(envs, 4, 9, *args)
 
 
-def test_what_a_reset_gives(envs):
-    check_step(envs, 1, 0, np.ones((2, 4), np.float32))
-    with pytest.raises(NonFiniteError, match=r"environment 2 .* is nan after step 0 of epoch 1"):
-        check_step(envs, 1, 0, np.full((2, 4), np.nan, np.float32))
-
-
 # ------------------------------------------------------------------------------------ updates
 
 

@@ -1,5 +1,6 @@
 """Policies that are built again from their weights: equal to what was saved, or refused."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -23,7 +24,7 @@ from spinup_tf2.core.nets.heads import (
 )
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
-from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError
 from spinup_tf2.training.checkpoints import Checkpoints
@@ -102,29 +103,8 @@ def test_on_policy_networks(tmp_path, observation_space, action_space, make, kwa
     assert_equal_to_the_saved_model(tmp_path, observation_space)
 
 
-@pytest.mark.parametrize(
-    ("action_space", "stochastic", "num_q"),
-    [(BOX, True, 2), (BOX, False, 1), (DISCRETE, True, 2)],
-    ids=["squashed", "deterministic", "choices"],
-)
-@pytest.mark.parametrize(
-    ("observation_space", "make", "kwargs"),
-    [
-        (OBS, MLPQActorCritic, dict(hidden_sizes=(8, 6), activation="softplus")),
-        (IMAGES, CNNQActorCritic, dict(conv="small", hidden_sizes=(), background=0.4)),
-    ],
-    ids=["mlp", "cnn"],
-)
-def test_off_policy_networks(
-    tmp_path, observation_space, action_space, make, kwargs, stochastic, num_q
-):
-    ac = make(observation_space, action_space, **kwargs, stochastic=stochastic, num_q=num_q)
-    save(tmp_path, ac, observation_space, action_space)
-    assert_equal_to_the_saved_model(tmp_path, observation_space)
-
-
 @pytest.mark.parametrize("memory", [None, "gru"])
-@pytest.mark.parametrize("action_space", [BOX, DISCRETE, CHOICES, BITS], ids=str)
+@pytest.mark.parametrize("action_space", [BOX, CHOICES], ids=str)
 def test_log_probabilities(tmp_path, action_space, memory):
     """Arguments have the names that model_info.json gives them."""
     ac = MLPActorCritic(OBS, action_space, hidden_sizes=(8,), memory=memory, memory_size=3)
@@ -448,20 +428,29 @@ def test_weights_of_something_else_are_refused(saved, changes, reason):
         load_policy(saved)
 
 
+def another_number(contents):
+    with np.load(io.BytesIO(contents)) as arrays:
+        first = arrays["0"].tobytes()
+    return contents.replace(first, bytes([first[0] ^ 1]) + first[1:])
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        another_number,
         lambda contents: contents[: len(contents) // 2],
-        lambda contents: contents[:220] + bytes([contents[220] ^ 1]) + contents[221:],
+        lambda contents: contents.replace(b"'descr': '<f4'", b"'descr': '<i4'", 1),
         lambda contents: b"",
         lambda contents: b"nothing that NumPy wrote" * 50,
     ],
-    ids=["cut off", "flipped", "empty", "other"],
+    ids=["number", "cut off", "flipped", "empty", "other"],
 )
 def test_damaged_weights_are_refused(saved, damage):
     path = saved / "weights.npz"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(UserError, match=r"cannot be built again.*(damaged|cannot be read)"):
+    with pytest.raises(
+        UserError, match=r"cannot be built again.*(damaged|order or type|cannot be read)"
+    ):
         load_policy(saved)
 
 

@@ -75,8 +75,7 @@ def test_arguments_are_checked_options_too(kwargs, message):
     ("logger_kwargs", "message"),
     [
         ("data/run", "logger_kwargs is 'data/run'; it must be a dict"),
-        (dict(outputdir="x"), r"'outputdir' in logger_kwargs .* did you mean output_dir\?"),
-        (dict(output_dir=3), "output_dir is 3 in logger_kwargs; it must be a path"),
+        (dict(outputdir="x"), "logger_kwargs are those of EpochLogger: .* 'outputdir'"),
         (dict(output_dir="x", overwrite=True), "resume continues a run, and overwrite removes"),
     ],
 )
@@ -140,25 +139,13 @@ def begun(monkeypatch):
     [
         ("ppo", dict(beta=2.0), {}, "objective is 'clip'", dict(objective="penalty")),
         ("ppo", dict(clip_ratio=0.1), dict(objective="penalty"), "objective is 'penalty'", {}),
-        ("ppo", dict(lam=0.9), dict(lam1=0.9, coeff=0.5), "the estimates have lam1 and lam2", {}),
         (
             *("ppo", dict(recompute_adv=True), dict(train_pi_iters=1, train_v_iters=1)),
             *("there is one pass over an epoch's experience", dict(train_v_iters=2)),
         ),
-        (
-            *("trpo", dict(backtrack_coeff=0.7, backtrack_iters=2), dict(algo="npg")),
-            *("algo is 'npg'", {}),
-        ),
-        ("ppg", dict(vf_lr=1.0, train_v_iters=3), dict(arch="shared"), "arch is 'shared'", {}),
-        ("ppg", dict(vf_coef=1.0), {}, "arch is 'dual'", dict(arch="shared")),
         ("ppg", dict(vf_coef=1.0), dict(arch="detach"), "arch is 'detach'", dict(arch="shared")),
-        (
-            *("ppg", dict(n_pi=2, aux_lr=1.0, beta_clone=2.0, aux_minibatch_size=4000)),
-            *(dict(train_aux_iters=0), "train_aux_iters is 0", {}),
-        ),
         ("sac", dict(target_entropy=-2.0), {}, "alpha is a number", dict(alpha="auto")),
         ("ppo", dict(test_freq=5), {}, "num_test_episodes is 0", dict(num_test_episodes=1)),
-        ("a2c", dict(init="torch"), dict(init_from="x"), "the weights are those of init_from", {}),
         (
             "sac",
             dict(start_steps=9),
@@ -204,23 +191,11 @@ def test_steps_of_each_environment(num_envs, num_procs, steps):
     assert run_ranks(num_procs, lambda: given.local_steps) == [steps] * num_procs
 
 
-@pytest.mark.parametrize("debugged", [False, True])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_all_arguments_are_recorded_and_nothing_else(name, debugged, begun):
-    """Also while a debugger looks at the algorithm's own variables, of which `locals()` is made."""
-    function, before = load(name), sys.gettrace()
-    code = inspect.unwrap(function).__code__
-
-    def look(frame, event, arg):
-        return look if frame.f_code is code and frame.f_locals else None
-
-    if debugged:
-        sys.settrace(look)
-    try:
-        with pytest.raises(Begun) as found:
-            function(print, seed=3, resume=True, save_freq=2)
-    finally:
-        sys.settrace(before)
+def test_all_arguments_are_recorded_and_nothing_else(name, begun):
+    function = load(name)
+    with pytest.raises(Begun) as found:
+        function(print, seed=3, resume=True, save_freq=2)
     parameters = inspect.signature(function).parameters
     expected = {name: parameter.default for name, parameter in parameters.items()}
     [settings] = found.value.args

@@ -107,7 +107,13 @@ def mirror_of(model: keras.Model, kind: Callable[..., Any] | None = None) -> Any
         mirror = (kind or Mirror)(model)
     except UserError:
         return None
-    return None if any(each.func is numpy_policy.conv2d for each in mirror.layers) else mirror
+    return (
+        None
+        if any(
+            isinstance(each, partial) and each.func is numpy_policy.conv2d for each in mirror.layers
+        )
+        else mirror
+    )
 
 
 class Mirror:

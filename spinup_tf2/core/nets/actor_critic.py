@@ -363,7 +363,9 @@ class MLPActorCritic(_OwnActorCritic):
         memory_size: int = 64,
         seq_len: int = 25,
     ):
-        arguments = dict(hidden_sizes=hidden_sizes, activation=activation, shared=shared)
+        arguments: dict[str, Any] = dict(
+            hidden_sizes=hidden_sizes, activation=activation, shared=shared
+        )
         of_memory = dict(memory=memory, memory_size=memory_size)
         check_network_arguments(
             dict(arguments, **of_memory, log_std_init=log_std_init, seq_len=seq_len)

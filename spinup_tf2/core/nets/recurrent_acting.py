@@ -112,7 +112,9 @@ class RecurrentStep:
     def __init__(self, memory: Memory):
         self.memory, self.size = memory, memory.size
         models = (memory.pi, memory.v)
-        mirrors = [None if memory.shared else mirror_of(each, RecurrentMirror) for each in models]
+        mirrors: Any = [
+            None if memory.shared else mirror_of(each, RecurrentMirror) for each in models
+        ]
         self.mirrors = mirrors if all(mirrors) else None
 
         def act(obs, noise, state):

@@ -238,13 +238,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         obs = now.obs.copy()
         if not np.isfinite(obs).all():  # the simulation has failed
             now.broken = True
-            return (
-                np.zeros_like(obs),
-                0.0,
-                True,
-                now.steps >= now.last,
-                info | {"is_success": False},
-            )
+            info["is_success"] = False
+            return np.zeros_like(obs), 0.0, True, now.steps >= now.last, info
         terms = self._reward(motion)
         info |= {f"reward_{name}": x for name, x in terms.items()}
         over = self.task.terminated(motion) or (self.terminate_on_success and info["is_success"])

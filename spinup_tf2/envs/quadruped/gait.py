@@ -50,9 +50,9 @@ def trot_agreement(clock: float, feet_on_ground: Sequence[bool]) -> float:
 
 KEYFRAME_SECONDS = 0.5  # time from one keyframe to the next
 
-# How to get up from a side and from the back, found by `search`: `[4, 6]` in rad, hip, upper and
-# lower joint of the right and of the left legs. Of 20 other falls of each kind, the robot got up
-# from 90% of those on a side and 100% of those on the back.
+# How to get up from a side and from the back, found by an evolution strategy: `[4, 6]` in
+# rad, hip, upper and lower joint of the right and of the left legs. Of 20 other falls of each kind,
+# the robot got up from 90% of those on a side and 100% of those on the back.
 _KEYFRAMES = json.loads(Path(__file__).with_name("keyframes.json").read_text(encoding="utf-8"))
 KEYFRAMES = {place: np.tile(legs, 2) for place, legs in _KEYFRAMES.items()}
 

@@ -181,16 +181,11 @@ def _fall(robot: Robot, rng: np.random.Generator, noise: bool, sim_hz: int) -> N
     robot.fall(round(0.6 * sim_hz))
 
 
-def lies_on(base: Base) -> str:
-    """Return what the robot lies on after a fall: "belly", "side" or "back"."""
-    up = base.rotation[2, 2]
-    return "belly" if up > 0.85 else "side" if up > 0.0 else "back"
-
-
-def recovery(t: float, base: Base, keyframes: Mapping[str, np.ndarray] = KEYFRAMES) -> np.ndarray:
+def recovery(t: float, base: Base) -> np.ndarray:
     """Return joint angles `[12]` at time `t` after a fall that ended with the trunk at `base`."""
-    leans_left = base.rotation[2, 1] < 0
-    return get_up(t, keyframes.get(lies_on(base), ()), mirrored=leans_left)
+    _, left, up = base.rotation[2]  # z of the trunk's axes
+    keyframes = () if up > 0.85 else KEYFRAMES["side" if up > 0.0 else "back"]  # else on its belly
+    return get_up(t, keyframes, mirrored=left < 0)
 
 
 RECOVER = Task(

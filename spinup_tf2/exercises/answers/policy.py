@@ -72,6 +72,8 @@ _WEIGHTS = [_RNG.normal(size=shape).astype(np.float32) for shape in _SHAPES]
 _LOG_STD = np.float32([-0.7, 0.4])
 _OBS = _RNG.normal(size=(6, _OBS_DIM)).astype(np.float32)
 _NOISE, _ACT = _RNG.normal(size=(2, 6, _ACT_DIM)).astype(np.float32)
+_W1, _B1, _W2, _B2, _W3, _B3, _ = _WEIGHTS
+_MEAN = np.tanh(np.tanh(_OBS @ _W1 + _B1) @ _W2 + _B2) @ _W3 + _B3
 
 
 def _made(module):
@@ -89,11 +91,6 @@ def _with_weights(module):
     return policy
 
 
-def _mean(obs):
-    w1, b1, w2, b2, w3, b3, _ = _WEIGHTS
-    return np.tanh(np.tanh(obs @ w1 + b1) @ w2 + b2) @ w3 + b3
-
-
 def check_weights(student):
     policy = _made(student)
     trained = [tuple(each.shape) for each in policy.trainable_variables]
@@ -108,66 +105,54 @@ def check_weights(student):
         f"shapes {sorted(_SHAPES)}; they have {sorted(trained)}. Layers have to be built in "
         "__init__, as by keras.Input((obs_dim,)) at the front of a keras.Sequential.",
     )
-    mistakes = {
-        "log_std starts as exp(-0.5): it is the logarithm.": (
-            "Constant(-0.5) => Constant(np.exp(-0.5))"
-        ),
-    }
-    start = np.full(2, -0.5)
-    compare(
-        student, lambda module: _made(module).log_std, {"a new policy": ()}, lambda: start, mistakes
+    expect(
+        np.allclose(policy.log_std, -0.5),
+        f"log_std starts at {np.array(policy.log_std)}; it should be -0.5 in each dimension.",
     )
 
 
-def check_mean(student):
-    mistakes = {
+def _check(answer, right, mistakes):
+    """Return a check of what a policy with the weights above gives for the observations above."""
+
+    def of_module(module):
+        return answer(_with_weights(module), tf.constant(_OBS))
+
+    return lambda student: compare(
+        student, of_module, {"6 observations": ()}, lambda: right, mistakes
+    )
+
+
+check_mean = _check(
+    lambda policy, obs: policy(obs),
+    _MEAN,
+    {
         "The output goes through tanh: the last layer is linear.": (
             'Dense(act_dim) => Dense(act_dim, activation="tanh")'
         ),
         "The hidden layers have no activation.": ', activation="tanh" => ',
-    }
-    cases = {"6 observations": (_OBS,)}
-    compare(
-        student, lambda module, obs: _with_weights(module)(tf.constant(obs)), cases, _mean, mistakes
-    )
-
-
-def check_sample(student):
-    mistakes = {
+    },
+)
+check_sample = _check(
+    lambda policy, obs: policy.sample(obs, tf.constant(_NOISE)),
+    _MEAN + np.exp(_LOG_STD) * _NOISE,
+    {
         "The noise is not multiplied by sigma.": "tf.exp(self.log_std) * noise => noise",
         "sigma is exp(log_std).": "tf.exp(self.log_std) * noise => self.log_std * noise",
-    }
-    compare(
-        student,
-        lambda module, noise: _with_weights(module).sample(*map(tf.constant, (_OBS, noise))),
-        {"no noise": (np.zeros_like(_NOISE),), "noise": (_NOISE,)},
-        lambda noise: _mean(_OBS) + np.exp(_LOG_STD) * noise,
-        mistakes,
-    )
-
-
-def check_log_prob(student):
-    compare(
-        student,
-        lambda module, act: _with_weights(module).log_prob(*map(tf.constant, (_OBS, act))),
-        {"6 actions": (_ACT,)},
-        lambda act: gaussian.right(act, _mean(_OBS), _LOG_STD),
-        gaussian.MISTAKES,
-    )
-
-
-def check_entropy(student):
-    mistakes = {
+    },
+)
+check_log_prob = _check(
+    lambda policy, obs: policy.log_prob(obs, tf.constant(_ACT)),
+    gaussian.right(_ACT, _MEAN, _LOG_STD),
+    gaussian.MISTAKES,
+)
+check_entropy = _check(
+    lambda policy, obs: policy.entropy(),
+    2 * (0.5 + 0.5 * np.log(2 * np.pi)) + _LOG_STD.sum(),
+    {
         "You forgot the 1/2 of each dimension.": "log_std + 0.5 + => log_std +",
         "The entropies of the dimensions add up.": "tf.reduce_sum(self => (self",
-    }
-    compare(
-        student,
-        lambda module: _with_weights(module).entropy(),
-        {"log_std [-0.7, 0.4]": ()},
-        lambda: 2 * (0.5 + 0.5 * np.log(2 * np.pi)) + _LOG_STD.sum(),
-        mistakes,
-    )
+    },
+)
 
 
 def check_gradients(student):
