@@ -86,7 +86,7 @@ def _is_plain(conv):
     return options == ((1, 1), 1, "channels_last") and conv.strides[0] == conv.strides[1]
 
 
-def quick(layer: partial) -> Callable[[np.ndarray], np.ndarray]:
+def quick(layer: Any) -> Callable[[np.ndarray], np.ndarray]:
     """Return a dense layer as a closure, which is called faster than a partial; others as given."""
     if layer.func is not numpy_policy.dense:
         return layer
