@@ -292,8 +292,6 @@ class PPOBuffer:
 
     def store(self, obs: np.ndarray, act: np.ndarray, rew: float, val: float, logp: float) -> None:
         """Append one step; val is V(obs), logp the log-probability of act when it was chosen."""
-        if self.ptr == self.max_size:
-            raise IndexError(f"The buffer is full: it holds {self.max_size} steps.")
         self.obs_buf[self.ptr] = obs
         self.act_buf[self.ptr] = act
         self.rew_buf[self.ptr] = rew

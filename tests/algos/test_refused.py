@@ -98,7 +98,7 @@ ARGUMENTS = [
     (td3, dict(batch_size=3, num_envs=4), "batch_size is 3;.*at least the number.*4"),
     (td3, dict(ac_kwargs=dict(num_q=3)), "num_q.*the algorithm itself chooses"),
     # A policy with a memory.
-    (ppo, dict(ac_kwargs=LSTM, normalize_obs=True), "normalize_obs is True, but .* have a memory"),
+    (ppo, dict(ac_kwargs=LSTM, normalize_obs=True), "normalize_obs is neither .* have a memory"),
     (ppo, dict(ac_kwargs=LSTM, minibatch_size=40), "minibatches consist of whole segments"),
     (ppo, dict(ac_kwargs=LSTM, steps_per_epoch=204), "seq_len is 25; it must divide the 204"),
     (ppg, dict(ac_kwargs=LSTM), "the auxiliary phase of ppg learns from single steps"),

@@ -234,7 +234,7 @@ def test_ppo_buffer_full_or_unfilled_says_so():
     with pytest.raises(ValueError, match="holds 0 of 1"):
         buf.get()
     buf.store(np.zeros(3), 0, 0, 0, 0)
-    with pytest.raises(IndexError, match="full"):
+    with pytest.raises(IndexError, match="out of bounds"):
         buf.store(np.zeros(3), 0, 0, 0, 0)
 
 

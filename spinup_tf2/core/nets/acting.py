@@ -86,6 +86,21 @@ def _is_plain(conv):
     return options == ((1, 1), 1, "channels_last") and conv.strides[0] == conv.strides[1]
 
 
+def quick(layer: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a dense layer as a closure, which is called faster than a partial; others as given."""
+    if layer.func is not numpy_policy.dense:
+        return layer
+    kernel, bias, name = (layer.keywords[key] for key in ("kernel", "bias", "activation"))
+    activation = numpy_policy.ACTIVATIONS[name]
+
+    def dense(x):
+        x = x @ kernel
+        x += bias
+        return activation(x)
+
+    return dense
+
+
 def mirror_of(model: keras.Model, kind: Callable[..., Any] | None = None) -> Any:
     """Return the mirror of a model, or None. (Convolutions are faster in TensorFlow.)"""
     try:
@@ -113,10 +128,11 @@ class Mirror:
 
     def refresh(self) -> None:
         *self.layers, self.head = numpy_steps(self.model)
+        self.calls = [*map(quick, self.layers)]
 
     def __call__(self, x: np.ndarray, *noise: np.ndarray) -> np.ndarray:
-        for layer in self.layers:
-            x = layer(x)
+        for call in self.calls:
+            x = call(x)
         return self.head(x, *noise)
 
 

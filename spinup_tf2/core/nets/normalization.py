@@ -146,17 +146,11 @@ class NormalizedActorCritic(ActorCritic):
     """
 
     def __init__(self, ac: ActorCritic, observation_space: spaces.Box, action_space: spaces.Space):
-        if is_image(observation_space):
+        if is_image(observation_space) or ac.memory is not None:
             raise UserError(
-                "normalize_obs is True, but the observations are images; networks for images scale "
-                "their bytes themselves. Leave normalize_obs out."
-            )
-        if ac.memory is not None:
-            raise UserError(
-                "normalize_obs is True, but the networks have a memory, and what they remember was "
-                "seen with the statistics of then; leave one of them out, or scale observations "
-                "with fixed numbers, such as those of gymnasium's wrapper RescaleObservation. (The "
-                "statistics of its NormalizeObservation are not saved with a run.)"
+                "normalize_obs is neither for images, which networks scale themselves, nor for "
+                "networks that have a memory: what they remember was seen with other statistics. "
+                "Leave it out, or scale with fixed numbers (gymnasium's RescaleObservation)."
             )
         self.inner = ac
         self.normalizer = ObservationNormalizer(observation_space.shape)

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from spinup_tf2.core.nets.acting import mirror_of, numpy_layers
+from spinup_tf2.core.nets.acting import mirror_of, numpy_layers, quick
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.recurrent import LSTM, Memory, Sequences
@@ -162,6 +162,7 @@ class RecurrentMirror:
     def refresh(self) -> None:
         cell, last = self.trunk.cell, self.model.net.to_output
         self.layers = [] if self.trunk.body is None else numpy_layers(self.trunk.body)
+        self.calls = [*map(quick, self.layers)]
         weights = cell.kernel, cell.recurrent_kernel, cell.bias, last.kernel, last.bias
         self.kernel, self.recurrent_kernel, self.bias, self.output_kernel, self.output_bias = (
             each.numpy() for each in weights
@@ -172,8 +173,8 @@ class RecurrentMirror:
         self, x: np.ndarray, state: np.ndarray, *noise: np.ndarray
     ) -> tuple[Any, np.ndarray]:
         """Return the head's output for the observations, and the trunk's next state."""
-        for layer in self.layers:
-            x = layer(x)
+        for call in self.calls:
+            x = call(x)
         step = self._lstm if type(self.trunk.cell) is LSTM else self._gru
         remembered = step(x @ self.kernel, state[:, self.trunk.place])
         output = remembered[:, : self.trunk.cell.units] @ self.output_kernel
