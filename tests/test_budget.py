@@ -27,7 +27,7 @@ LIMITS = {
     "package, lines of code": 21_850,
     "package, files": 204,
     "tests, lines": 38_500,
-    "story of PPO, lines": 1_050,
+    "story of PPO, lines": 1_047,
     "story of PPO, files": 11,
 }
 
