@@ -38,7 +38,7 @@ from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.saved_policy import LoadedPolicy, load_networks
 
 OBSERVATIONS = 1000
-TOLERANCE = 0.01  # other libraries add in another order, which large weights amplify
+TOLERANCE = 1e-3  # other libraries add in another order, which large weights amplify
 _CHUNK = 50  # observations at a time, each of which may be a large image
 
 SIGNATURE = "serving_default"

@@ -23,10 +23,10 @@ PACKAGE, TESTS = ROOT / "spinup_tf2", ROOT / "tests"
 ASIDE = ("envs/mario", "envs/quadruped", "envs/envpool", "examples", "exercises")  # no library
 
 LIMITS = {
-    "library, lines of code": 16_400,
-    "package, lines of code": 21_850,
-    "package, files": 204,
-    "tests, lines": 38_500,
+    "library, lines of code": 14_350,
+    "package, lines of code": 18_950,
+    "package, files": 170,
+    "tests, lines": 33_750,
     "story of PPO, lines": 1_047,
     "story of PPO, files": 11,
 }
