@@ -27,7 +27,7 @@ LIMITS = {
     "package, lines of code": 18_950,
     "package, files": 170,
     "tests, lines": 33_750,
-    "story of PPO, lines": 1_050,
+    "story of PPO, lines": 1_047,
     "story of PPO, files": 11,
 }
 

@@ -219,12 +219,12 @@ class Training:
         minibatches: np.ndarray | None = None,
         renewed: Renewed | None = None,
     ) -> tuple[Floats, Floats, int]:
-        """Take all steps.
+        """Take all steps on a batch, or on its minibatches.
 
         Args:
             batch: The batch.
-            minibatches: Rows of each minibatch `[passes, count, size]`; None: each step is taken on
-                the whole batch, and `num_steps` counts steps instead of passes.
+            minibatches: Rows of each minibatch `[passes, count, size]`; None: there are none, and
+                `num_steps` counts steps on the whole batch instead of passes.
             renewed: What changes in the batch between passes; see `renewal`.
         """
         if renewed is not None:

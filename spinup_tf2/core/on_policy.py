@@ -70,10 +70,10 @@ def train(
     Args:
         run: The open run (`training.run.Run`). It owns epochs, rows of the log, saves and stops.
         actor: What acts in the environments, `actor_for(ac, envs)`.
-        update: Function `update(batch, fresh) -> dict of scalars` that trains the actor-critic on
-            one batch, and whose result is logged. The batch is a dict of tensors `[T * n, ...]`:
-            obs, act, adv, ret, val, valid; with a memory, of segments `[segments, steps, ...]`.
-            `fresh()` returns adv and ret of the same batch with the value function as it is now.
+        update: Function `update(batch, fresh) -> dict of scalars` that trains on a batch, and whose
+            result is logged. The batch is a dict of tensors `[T * n, ...]`, with a memory
+            `[segments, steps, ...]`: obs, act, adv, ret, val, valid. `fresh()` returns adv and ret
+            with the value function as it is now.
         returns: Function that computes advantages and value targets, such as `estimates`.
         n_steps: Steps of each environment per batch; None: those of a whole epoch.
         scaler: Reward scaler; None leaves rewards unscaled.

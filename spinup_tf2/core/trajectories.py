@@ -49,12 +49,10 @@ def gae(
         ret[t] = rew[t] + gamma * ret[t+1]                    (ret = next_val where the data end)
 
     Args:
-        rew, val: `[T, n]`.
-        next_val: `[T, n]`, V of the observation that step t itself led to (not of the first one
-            after a reset).
+        rew, val, next_val: `[T, n]`. next_val is V of the observation that step t itself led to,
+            not of the first one after a reset.
         terminated, truncated: bool `[T, n]`.
-        gamma: Discount factor.
-        lam: Lambda, between 0 and 1.
+        gamma, lam: The discount factor and lambda, between 0 and 1.
     """
     future = gamma * np.where(terminated, 0.0, next_val)
     delta = rew + future - val
@@ -218,8 +216,7 @@ class TrajectoryBuffer:
         A step that was lost has advantage 0 and return V(obs), so that nothing is learned from it.
 
         Args:
-            critic: The value function (`nets.acting.Critic`). It is called once for all steps,
-                unless the actor has stored `val`.
+            critic: The value function (`nets.acting.Critic`), for what the actor has not valued.
             last_obs: Observations after the last step, `[n, ...]`.
             returns: Function that computes advantages and value targets, such as `estimates`.
             fresh: Whether V has changed since it was stored.

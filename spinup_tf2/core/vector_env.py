@@ -175,12 +175,9 @@ class VectorEnv:
     def steps(
         self, actor: Callable[..., tuple[np.ndarray, dict]], obs: np.ndarray, noise: Iterable
     ) -> Iterator[tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], Answer]]:
-        """Let a policy act; yield `(obs, act, extras, answer)` of each step.
+        """Let an actor act, from `obs` on, with noise `[n, *noise_shape]` of each step.
 
-        Args:
-            actor: See `nets.acting.Actor`.
-            obs: The current observations, `[n, *obs_shape]`.
-            noise: Noise `[n, *noise_shape]` of each step.
+        Yield `(obs, act, extras, answer)` of each step.
         """
         if len(self._groups) > 1 and getattr(actor, "stateless", False):
             yield from self._overlapping_steps(actor, obs, noise)

@@ -30,20 +30,16 @@ def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
             yield layer
 
 
-def numpy_layers(net: keras.Sequential) -> list[Callable[[np.ndarray], np.ndarray]]:
+def numpy_layers(net: keras.Sequential) -> list[partial]:
     """Return the layers of a stack as functions of batches `[n, ...]`; see `numpy_steps`."""
     return [*map(_numpy_layer, layers_of(net))]
 
 
-def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
-    """Return a model as a sequence of functions of NumPy arrays, with its current weights.
+def numpy_steps(model: keras.Model) -> list[Any]:
+    """Return a model as functions of batches `[n, ...]` in NumPy, with its current weights.
 
-    All but the last take a batch `[n, ...]` and return one. The last is the head, which also takes
-    noise if the model is a policy.
-
-    Raises:
-        UserError: The model is no head on a `keras.Sequential`, not even inside of a Normalized, or
-            a part of it has no equivalent in NumPy.
+    The last is the head, which also takes noise if the model is a policy. UserError: the model is
+    no head on a `keras.Sequential`, or a part of it has no equivalent in NumPy.
     """
     head, normalizer = _without_normalization(model)
     # A class derived from a head or from Sequential may compute something else.
@@ -90,8 +86,8 @@ def quick(layer: Any) -> Callable[[np.ndarray], np.ndarray]:
     """Return a dense layer as a closure, which is called faster than a partial; others as given."""
     if layer.func is not numpy_policy.dense:
         return layer
-    kernel, bias, name = (layer.keywords[key] for key in ("kernel", "bias", "activation"))
-    activation = numpy_policy.ACTIVATIONS[name]
+    kernel, bias, activation = layer.keywords.values()
+    activation = numpy_policy.ACTIVATIONS[activation]
 
     def dense(x):
         x = x @ kernel
@@ -107,13 +103,7 @@ def mirror_of(model: keras.Model, kind: Callable[..., Any] | None = None) -> Any
         mirror = (kind or Mirror)(model)
     except UserError:
         return None
-    return (
-        None
-        if any(
-            isinstance(each, partial) and each.func is numpy_policy.conv2d for each in mirror.layers
-        )
-        else mirror
-    )
+    return None if any(each.func is numpy_policy.conv2d for each in mirror.layers) else mirror
 
 
 class Mirror:

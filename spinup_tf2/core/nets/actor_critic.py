@@ -92,10 +92,7 @@ class BaseActorCritic:
 
     @property
     def recipe(self) -> tuple[Callable[..., "BaseActorCritic"], dict | None]:
-        """What was called with the spaces to make these networks, and its other arguments.
-
-        None instead of the arguments if a network or an activation has been replaced since.
-        """
+        """What has made these networks, and its arguments; None if a part has been replaced."""
         return type(self), self.arguments if self._parts() == self._described else None
 
     def __reduce__(self) -> tuple:

@@ -219,13 +219,9 @@ def initial_weights_from(seed: int) -> Iterator[None]:
 
 
 def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, default: str) -> None:
-    """Initialize the weights of all networks of an actor-critic.
+    """Initialize the weights of all networks of an actor-critic that `made_by` has made.
 
-    Args:
-        ac: The actor-critic, built.
-        made_by: The function or class that created it.
-        init: The initialization; None: `default`, or unless `made_by` has `takes_init`, none.
-        default: The algorithm's own initialization.
+    If `init` is None, by the algorithm's `default`, or unless `made_by` has `takes_init`, not.
     """
     if init is None and not getattr(made_by, "takes_init", False):
         return
