@@ -321,8 +321,8 @@ def test_nothing_is_overwritten_without_a_word(run_of):
 def test_a_policy_that_acts_otherwise_is_not_written(run_of, monkeypatch):
     run_of("gaussian")
     act = Policy.act
-    monkeypatch.setattr(Policy, "act", lambda *args: act(*args) + 0.02 * 500)
-    with pytest.raises(UserError, match=r"are not those of the run.*more than 0\.01\. Nothing"):
+    monkeypatch.setattr(Policy, "act", lambda *args: act(*args) + 0.002 * 500)
+    with pytest.raises(UserError, match=r"are not those of the run.*more than 0\.001\. Nothing"):
         export("run", "numpy")
     assert not Path("run_numpy").exists()
 
