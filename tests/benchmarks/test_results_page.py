@@ -299,6 +299,12 @@ def dqn():
     return PROTOCOLS["dqn-classic"].steps, math.floor(min(ends)), WORDS[len(ends)]
 
 
+@says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
+def swimmer():
+    of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")
+    return WORDS[len(of_seeds)], of_seeds.mean()
+
+
 @cache
 def prose():
     """The text of the page, without programs, links to tables, pictures, and targets of links."""
