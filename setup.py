@@ -36,6 +36,8 @@ EXTRAS = {
 }
 EXTRAS["tracking"] = EXTRAS["tensorboard"] + EXTRAS["wandb"] + EXTRAS["mlflow"]
 # Everything that the tests use.
+IN_DEV = ["mpi", "mujoco", "atari", "box2d", "minatar", "mario", "video", "notebook", "docs"]
+IN_DEV += ["tracking", "tuning"]
 EXTRAS["dev"] = [
     'pybullet; python_version < "3.12" and platform_machine == "x86_64"',  # others compile it
     "pytest>=7",
@@ -46,14 +48,7 @@ EXTRAS["dev"] = [
     "mypy>=1.11",
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
-    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["box2d"] + EXTRAS["mario"]),
-    *(
-        EXTRAS["video"]
-        + EXTRAS["notebook"]
-        + EXTRAS["docs"]
-        + EXTRAS["tracking"]
-        + EXTRAS["tuning"]
-    ),
+    *(package for name in IN_DEV for package in EXTRAS[name]),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

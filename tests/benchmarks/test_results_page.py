@@ -300,7 +300,7 @@ def dqn():
 
 
 @says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
-def swimmer():
+def swimmer_of_ppo():
     of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")
     return WORDS[len(of_seeds)], of_seeds.mean()
 

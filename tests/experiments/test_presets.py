@@ -16,7 +16,7 @@ from spinup_tf2.experiments.presets import as_flags, load, presets_for, tables
 EVERY = [(algorithm, name) for algorithm in algos.ALGORITHMS for name in tables(algorithm)]
 NEEDS = {
     **{"mujoco": "mujoco", "atari": "ale_py", "mario": "nes_py", "quadruped": "pybullet"},
-    "procgen": "envpool",
+    **{"procgen": "envpool", "box2d": "Box2D", "minatar": "minatar"},
 }
 every_preset = pytest.mark.parametrize(("algorithm", "name"), EVERY)
 
