@@ -299,6 +299,21 @@ def dqn():
     return PROTOCOLS["dqn-classic"].steps, math.floor(min(ends)), WORDS[len(ends)]
 
 
+@says("The mean return of its last test is {:.0f} over {} seeds:")
+def acrobot():
+    of_seeds = final("dqn-acrobot", "dqn", "Acrobot-v1")
+    return of_seeds.mean(), WORDS[len(of_seeds)]
+
+
+@says(
+    "lands with all of {} seeds. The mean return of 20 test episodes without noise is at least "
+    "{:.0f} after {:,} interactions; 200 counts as solved:"
+)
+def lander():
+    of_seeds = final("ppo-lander", "ppo", "LunarLander-v3")
+    return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["ppo-lander"].steps
+
+
 @says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
 def swimmer_of_ppo():
     of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")
