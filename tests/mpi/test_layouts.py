@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from spinup_tf2.parallel.launch import find_mpirun, mpirun_environment
+from tests.progress import rows_without_time
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -134,9 +135,9 @@ def train(path, num_procs, jobs):
         ranks = [np.load(path / f"{i}_rank{rank}.npz") for rank in range(num_procs)]
         act = np.concatenate([rank["act"] for rank in ranks], axis=1)
         run = path / str(i)
-        lines = (run / "progress.txt").read_text().splitlines()
+        _, *lines = rows_without_time(run / "progress.txt")
         assert json.loads((run / "config.json").read_text())["num_envs"] == num_envs
-        rows = [[float(x) if x else np.nan for x in line.split("\t")[:-1]] for line in lines[1:]]
+        rows = [[float(x) if x else np.nan for x in line] for line in lines]
         results.append((act, [rank["params"] for rank in ranks], np.array(rows)))
     return results
 
