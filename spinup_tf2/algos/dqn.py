@@ -112,13 +112,9 @@ def dqn(
             return q_loss(tf.gather(q, batch["act"], batch_dims=1), backup, huber)
 
         pairs = target.q_variables, ac.q_variables
-        update = UpdateBlock(
-            [
-                Minimize(loss_of_q, ac.q_variables, adam(q_lr)),
-                HardCopy(*pairs, copy_every) if copy_every else PolyakAverage(*pairs, polyak),
-            ],
-            pays_to_compile(settings, schedule, ac),
-        )
+        minimize = Minimize(loss_of_q, ac.q_variables, adam(q_lr))
+        follow = HardCopy(*pairs, copy_every) if copy_every else PolyakAverage(*pairs, polyak)
+        update = UpdateBlock([minimize, follow], pays_to_compile(settings, schedule, ac))
         replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(QVals=True, LossQ=False, Epsilon=False)
