@@ -125,12 +125,16 @@ def build_again(
     for variable, weight in zip(ac.variables, weights, strict=False):
         if _form(variable) != _form(weight):
             raise UserError("Its weights are of another order or type than those of the networks.")
-    for variable, weight in zip(ac.variables, weights, strict=False):
-        value = np.asarray(weight)
-        if not np.isfinite(value).all():
-            raise UserError("There is NaN or infinity in its weights.")
-        variable.assign(value)
+    _assign(ac, weights[: len(ac.variables)], "There is NaN or infinity in its weights.")
     return ac
+
+
+def _assign(ac, weights, not_finite):
+    """Assign weights to all variables if all are finite; otherwise raise UserError(not_finite)."""
+    values = [np.asarray(weight) for weight in weights]
+    if not all(np.isfinite(value).all() for value in values):
+        raise UserError(not_finite)
+    ac.set_weights(values)
 
 
 @contextmanager
@@ -220,11 +224,7 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
         here, there = map(_form, pair)
         if here != there:
             refuse(f"their variable {i + 1} is {there}, and here it is {here}")
-    values = [np.asarray(weight) for weight in weights]
-    if not all(np.isfinite(value).all() for value in values):
-        raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
-    for variable, value in zip(ac.variables, values, strict=True):
-        variable.assign(value)
+    _assign(ac, weights, f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
 
 
 def _form(values):
