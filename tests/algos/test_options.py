@@ -35,7 +35,7 @@ ELSEWHERE = {
     },
     OFF_POLICY: {
         "core/test_off_policy.py": "replay_size batch_size start_steps update_after update_every",
-        "algos/test_off_policy_family.py": "num_test_episodes act_noise",
+        "algos/test_off_policy_family.py": "num_test_episodes act_noise noise",
         "off_policy_runs.py": "gamma polyak",  # of the runs by hand
     },
     (ddpg,): {BY_HAND: "pi_lr q_lr"},

@@ -30,7 +30,7 @@ RUNS = {
     "trpo": ("CartPole-v1", ON_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | dict(train_pi_iters=3)),
     "a2c": ("CartPole-v1", dict(num_envs=1, steps_per_epoch=160, n_steps=20, max_ep_len=50)),
-    "ddpg": ("Pendulum-v1", OFF_POLICY | dict(replay_size=300)),
+    "ddpg": ("Pendulum-v1", OFF_POLICY | dict(replay_size=300, noise="ou")),
     "td3": ("Pendulum-v1", OFF_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY | dict(alpha="auto", replay_size=300)),
     "dqn": ("CartPole-v1", OFF_POLICY | dict(copy_every=7, num_updates=15, eps_steps=500)),
