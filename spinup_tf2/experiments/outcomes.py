@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.experiments.presets import presets_for
 from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.printing import RULE
 from spinup_tf2.files.run_directory import holds_run
@@ -43,6 +45,30 @@ def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
         return 0, None
     returns = [number for number in rows.returns() if not isnan(number)]
     return rows.epochs, returns[-1] if returns else None
+
+
+def not_improved(experiment: Experiment) -> str:
+    """Return a line on a finished run that has not learned, and what may help; else "".
+
+    It has not if the mean return of its last tenth is not above that of its first; less than ten
+    epochs do not tell.
+    """
+    try:
+        rows = read_rows(Path(experiment.output_dir or "", "progress.txt"))
+    except (OSError, UserError):
+        return ""
+    returns = [number for number in rows.returns() if not isnan(number)]
+    tenth = len(returns) // 10
+    if tenth == 0 or mean(returns[-tenth:]) > mean(returns[:tenth]):
+        return ""
+    env, used = experiment.kwargs.get("env_name"), experiment.logger_kwargs.get("preset")
+    names = presets_for(experiment.algorithm, env) if experiment.algorithm and env else {}
+    known = " or ".join(f"--preset {name}" for name in names if name != used)
+    return (
+        f"{experiment.output_dir}: the mean return has not improved ({mean(returns[:tenth]):.5g} "
+        f"in the first tenth of the epochs, {mean(returns[-tenth:]):.5g} in the last). "
+        + (f"There are tuned settings for {env}: {known}." if known else "Try other settings.")
+    )
 
 
 # ---------------------------------------------------------------- what is finished already
