@@ -37,14 +37,16 @@ _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
 _ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
 
 
-def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
-    """Return the number of a run's epochs, and its last average return; (0, None) without rows."""
+def progress_of(run_dir: str | os.PathLike | None) -> tuple[int, list[float]]:
+    """Return the number of a run's epochs, and the mean returns of those in which episodes ended.
+
+    There are none without rows that can be read.
+    """
     try:
-        rows = read_rows(Path(run_dir, "progress.txt"))
+        rows = read_rows(Path(run_dir or "", "progress.txt"))
     except (OSError, UserError):
-        return 0, None
-    returns = [number for number in rows.returns() if not isnan(number)]
-    return rows.epochs, returns[-1] if returns else None
+        return 0, []
+    return rows.epochs, [number for number in rows.returns() if not isnan(number)]
 
 
 def not_improved(experiment: Experiment) -> str:
@@ -53,11 +55,7 @@ def not_improved(experiment: Experiment) -> str:
     It has not if the mean return of its last tenth is not above that of its first; less than ten
     epochs do not tell.
     """
-    try:
-        rows = read_rows(Path(experiment.output_dir or "", "progress.txt"))
-    except (OSError, UserError):
-        return ""
-    returns = [number for number in rows.returns() if not isnan(number)]
+    _, returns = progress_of(experiment.output_dir)
     tenth = len(returns) // 10
     if tenth == 0 or mean(returns[-tenth:]) > mean(returns[:tenth]):
         return ""
@@ -219,9 +217,8 @@ class Outcome:
 
     def describe(self) -> str:
         """Return a line with state, directory, last return and duration."""
-        run_dir = self.experiment.output_dir
-        performance = progress_of(run_dir)[1] if run_dir else None
-        reached = "" if performance is None else f"return {performance:.5g}"
+        _, returns = progress_of(self.experiment.output_dir)
+        reached = f"return {returns[-1]:.5g}" if returns else ""
         took = "" if self.seconds is None else _duration(self.seconds)
         return f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
 
