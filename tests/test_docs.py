@@ -177,6 +177,7 @@ def test_no_page_shows_markup_to_a_repository_browser(name):
     """Roles, directives and admonitions would stand there as they are written."""
     text = re.sub(r"<!--.*?-->", "", page(name), flags=re.DOTALL)
     assert re.findall(r"\{\w+\}`|:\w+:`|^ *(?:```|:::)\{.*|``\w.*``", text, re.MULTILINE) == []
+    assert r"\operatorname" not in text  # GitHub draws no formula with it; \mathrm is allowed
     for formula in re.findall(r"^\$\$\n(.*?)\$\$$", text, re.MULTILINE | re.DOTALL):
         assert re.findall(r"^ *[-+*>#] ", formula, re.MULTILINE) == []  # no list, no heading
 
