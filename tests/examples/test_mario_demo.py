@@ -174,21 +174,6 @@ def test_an_imitation_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 
 
 @needs_emulator
-def test_more_rounds_can_follow(tmp_path, monkeypatch):
-    options = dict(noops=[0], passes=2, correction_passes=2, loss=0.0)
-    Teacher(monkeypatch, [40, 8])
-    clone(tmp_path / "whole", **options, rounds=1)
-    teacher = Teacher(monkeypatch, [40, 8])
-    clone(tmp_path / "parts", **options, rounds=0)
-    teacher.played.clear()
-    assert not clone(tmp_path / "parts", **options, rounds=0, resume=True)
-    assert teacher.played == []
-    assert clone(tmp_path / "parts", **options, rounds=1, resume=True, cpu=2)
-    progress = [pd.read_table(tmp_path / run / "progress.txt") for run in ("whole", "parts")]
-    pd.testing.assert_frame_equal(*progress)
-
-
-@needs_emulator
 def test_an_imitation_of_something_else_is_not_resumed(tmp_path, monkeypatch):
     Teacher(monkeypatch, [40])
     clone(tmp_path, rounds=0, passes=1)

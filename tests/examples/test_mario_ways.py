@@ -42,18 +42,6 @@ def test_nothing_is_searched_for_where_a_plan_for_another_start_will_do(monkeypa
     assert asked == [("1-4", 9, "rj"), ("1-4", 12, "rj")]
 
 
-def test_where_no_way_is_found_it_says_so(monkeypatch, tmp_path, capsys):
-    """Unless a plan that was found later clears the level from there, too."""
-    plans = {0: None, 3: "rj", 6: None}
-    monkeypatch.setattr(mario_ways, "plan_after", lambda stage, noops, letters: plans[noops])
-    monkeypatch.setattr(mario_ways, "reaches_flag", lambda level, plan, noops: noops == 0)
-    starts = [Start("1-4", noops) for noops in plans]
-    found = mario_ways.first_ways(Ways(tmp_path / "ways.jsonl"), starts, "rj", cpu=1)
-    assert [way.plan for way in found] == ["rj", "rj", None]
-    said = "No way through 1-4 was found after 6 frames of doing nothing.\n"
-    assert capsys.readouterr().out == said
-
-
 @pytest.mark.parametrize("cpu", [1, 2])
 def test_what_was_found_for_one_start_is_tried_for_the_next(cpu, tmp_path, monkeypatch):
     """In the same level. And the way that was found last clears the level from all starts."""
