@@ -1,6 +1,5 @@
 """Ways to the flag that Mario is shown: the demonstrations, and how they are kept and played."""
 
-import numpy as np
 import pytest
 
 from spinup_tf2.envs.mario.demonstrations import demonstration
@@ -68,31 +67,6 @@ def test_what_was_found_for_one_start_is_tried_for_the_next(cpu, tmp_path, monke
     asked.clear()
     assert mario_ways.first_ways(Ways(path), starts, "rj", cpu) == found
     assert asked == []
-
-
-def test_few_plans_clear_all_starts(monkeypatch):
-    """The last of these clears most, and start 3, too, for which none was found."""
-    clears = {"rr": {6}, "jj": {9}, "rj": {0, 3, 6}}  # beside the starts that they were found for
-    reached = lambda level, plan, noops: level == (1, 4) and noops in clears[plan]  # noqa: E731
-    monkeypatch.setattr(mario_ways, "reaches_flag", reached)
-    found = {0: "rr", 3: None, 6: "rr", 9: "rj", 12: "jj", 15: None}
-    ways = [Way(Start("1-4", noops), False, plan, plan) for noops, plan in found.items()]
-    expected = {0: "rj", 3: "rj", 6: "rj", 9: "rj", 12: "jj", 15: None}
-    for cpu in (1, 2):
-        assert mario_ways.with_few_plans(ways, cpu) == [
-            Way(Start("1-4", noops), False, plan, plan) for noops, plan in expected.items()
-        ]
-    nothing = [Way(Start("1-4", 15), False)]
-    assert mario_ways.with_few_plans(nothing) == nothing
-
-
-def test_in_the_same_observation_the_first_action_is_learned():
-    first = np.array([[3, 3], [1, 2], [3, 3]], np.uint8), np.array([0, 1, 0])
-    then = np.array([[1, 2], [2, 1], [3, 3]], np.uint8), np.array([0, 0, 1])
-    obs, act = mario_ways.together([first, then])
-    assert obs.dtype == np.uint8
-    assert obs.tolist() == [[3, 3], [1, 2], [2, 1]]
-    assert act.tolist() == [0, 1, 0]
 
 
 # ---------------------------------------------------------------------------- the file
