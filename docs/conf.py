@@ -121,8 +121,7 @@ def _spaced(tex):
     """A formula with the spaces that ziamath does not make by itself, as browsers' scripts do."""
     tex = re.sub(r"\\nabla_(\\?\w+)( *\\sum)?", _nabla, tex)
     tex = re.sub(r"\\nabla(?=[ \\])", r"{\\nabla}", tex)
-    tex = re.sub(r"\bP_(\\\w+)", r"P{}_\1", tex)
-    return re.sub(r"(?<=[\w}]) *(?=\\operatorname)", r" \\, ", tex)
+    return re.sub(r"\bP_(\\\w+)", r"P{}_\1", tex)
 
 
 def _nabla(match):

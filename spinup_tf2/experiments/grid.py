@@ -34,7 +34,7 @@ from spinup_tf2.parallel.launched import threads_of_each
 
 
 def all_bools(vals: Iterable[Any]) -> bool:
-    """Return whether all values are True or False."""
+    """Return whether all values are Booleans."""
     return all(isinstance(value, bool) for value in vals)
 
 

@@ -32,6 +32,8 @@ from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 from tests.on_policy_runs import Identity
 
+pytestmark = pytest.mark.saved_model
+
 OBS = spaces.Box(-1, 1, (4,))
 MIXED = spaces.Dict({"b": spaces.Discrete(3), "a": spaces.Box(-1, 1, (2, 2))})
 IMAGES = spaces.Box(0, 255, (40, 44, 3), np.uint8)

@@ -71,7 +71,7 @@ class QActorCritic(BaseActorCritic):
 
     @property
     def q_names(self) -> list[str]:
-        """Names of the Q-functions: q, or q1 and q2."""
+        """Names of the Q-functions, q or q1 and q2."""
         return ["q"] if len(self.qs) == 1 else [f"q{i + 1}" for i in range(len(self.qs))]
 
     @property

@@ -298,7 +298,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     @property
     def curriculum_factor(self) -> float:
-        """Factor of the penalties in "recover": 0.3 at first, 0.48 after 100 epochs, finally 1."""
+        """Factor of the penalties in "recover", 0.3 at first, 0.48 after 100 epochs, finally 1."""
         return 0.3 ** (0.995**self.epoch)
 
     def add_epoch(self) -> None:
