@@ -89,16 +89,17 @@ def row(name: str, entry: dict, work: Path) -> str:
     shown = subprocess.run([*pip, "show", package], capture_output=True, text=True).stdout
     version = re.findall(r"^Version: (.*)", shown, re.MULTILINE) or ["-"]
     tried = " ".join([given["algo"], "--env", given["env"], given["flags"]]).strip()
-    columns = [f"`{given['install']}`", f"`{tried}`", *cells, given["note"]]
-    return f"| {' | '.join([*columns, *version, str(datetime.date.today())])} |"
+    when = f"{version[0]}, {datetime.date.today()}"
+    columns = [f"`{given['install']}`", f"`{tried}`", *cells, given["note"], when]
+    return f"| {' | '.join(columns)} |"
 
 
 def write(made: str) -> None:
-    """Write a row into the table of the page, in the place of the one for the same command."""
+    """Write a row into the table of the page, in the place of the one for the same package."""
     head, rows, tail = re.fullmatch(
         r"(.*\n\| `pip install` .*?\n[-| ]+\n)(.*?\n)(\n.*)", PAGE.read_text("utf-8"), re.DOTALL
     ).groups()
-    kept = {line.split("|")[2]: line for line in [*rows.splitlines(), made]}
+    kept = {line.split("|")[1]: line for line in [*rows.splitlines(), made]}
     PAGE.write_text(head + "\n".join(sorted(kept.values())) + "\n" + tail, encoding="utf-8")
 
 
