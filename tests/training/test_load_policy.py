@@ -95,10 +95,10 @@ def entry(**changes):
         (OBS, DISCRETE, MLPActorCritic, dict(hidden_sizes=(), activation=None)),
         (OBS, CHOICES, MLPActorCritic, dict(hidden_sizes=(8, 6), shared=True)),
         (IMAGES, BITS, CNNActorCritic, dict(conv="nature", hidden_sizes=[7])),
-        (IMAGES, BOX, CNNActorCritic, dict(conv="impala", hidden_sizes=[7], background=0.4)),
+        (IMAGES, BOX, CNNActorCritic, dict(conv="small", hidden_sizes=[7], background=0.4)),
         (CHANNELS_FIRST, DISCRETE, CNNActorCritic, dict(conv=((4, 3, 2), (5, 3, 3)), shared=False)),
     ],
-    ids=["mlp", "linear", "shared mlp", "shared", "impala", "cnn"],
+    ids=["mlp", "linear", "shared mlp", "shared", "background", "cnn"],
 )
 def test_on_policy_networks(tmp_path, observation_space, action_space, make, kwargs):
     ac = make(network_observation_space(observation_space), action_space, **kwargs)
