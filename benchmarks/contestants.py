@@ -35,12 +35,14 @@ OFF_POLICY_RUNS = {
     "sb3": "run_sb3:off_policy",
     "sbx": "run_sb3:off_policy_sbx",
 }
+DQN_RUNS = {name: OFF_POLICY_RUNS[name] for name in ("spinup_tf2", "sb3")}
+DQN_RUNS["dqn_torch"] = "dqn_torch:off_policy"
 
 
 def runs_of(algorithm):
     """The table of contestants that have this algorithm."""
     if algorithm in OFF_POLICY:
-        return OFF_POLICY_RUNS
+        return DQN_RUNS if algorithm == "dqn" else OFF_POLICY_RUNS
     return {"vpg": VPG_RUNS, "ppo": PPO_RUNS}.get(algorithm, ON_POLICY_RUNS)
 
 

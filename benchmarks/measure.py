@@ -22,7 +22,11 @@ PACKAGES = (
 STEPS_PER_EPOCH = 4000  # Spinning Up's
 UPDATE_AFTER = 1000  # Spinning Up's, for the off-policy algorithms
 ON_POLICY = ("ppo", "trpo", "vpg", "a2c")
-OFF_POLICY = ("sac", "td3", "ddpg")
+OFF_POLICY = ("sac", "td3", "ddpg", "dqn")
+
+# CleanRL's settings of DQN, but for a shorter start, as arguments of ours.
+DQN = dict(batch_size=128, replay_size=10_000, q_lr=2.5e-4, update_every=10, copy_every=50)
+DQN |= dict(eps_end=0.05, eps_steps=250_000, hidden_sizes=(120, 84))
 
 
 def clocks():

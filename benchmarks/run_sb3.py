@@ -5,7 +5,7 @@ from itertools import pairwise
 import gymnasium as gym
 import numpy as np
 import stable_baselines3
-from measure import STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for
+from measure import DQN, STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
@@ -116,10 +116,33 @@ def off_policy_model(algorithm, envs, seed, library, learning_starts=UPDATE_AFTE
     return algorithm_class("MlpPolicy", envs, seed=seed, device="cpu", **settings)
 
 
+def dqn_model(envs, seed, steps):
+    """DQN with the same settings as the others."""
+    return stable_baselines3.DQN(
+        "MlpPolicy",
+        envs,
+        seed=seed,
+        device="cpu",
+        learning_rate=DQN["q_lr"],
+        buffer_size=DQN["replay_size"],
+        learning_starts=UPDATE_AFTER,
+        batch_size=DQN["batch_size"],
+        train_freq=DQN["update_every"],
+        gradient_steps=1,
+        target_update_interval=DQN["copy_every"] * DQN["update_every"],
+        exploration_fraction=min(1.0, DQN["eps_steps"] / steps),
+        exploration_final_eps=DQN["eps_end"],
+        policy_kwargs={"net_arch": [*DQN["hidden_sizes"]]},
+    )
+
+
 def off_policy(algorithm, env, num_envs, seed, steps, profile, library=stable_baselines3):
-    """SAC, TD3 or DDPG with the settings of spinup_tf2; an epoch is as long as there."""
+    """SAC, TD3, DDPG or DQN with the settings of spinup_tf2; an epoch is as long as there."""
     envs = make_vec_env(env, num_envs, seed=seed)
-    model = off_policy_model(algorithm, envs, seed, library)
+    if algorithm == "dqn":
+        model = dqn_model(envs, seed, steps)
+    else:
+        model = off_policy_model(algorithm, envs, seed, library)
     return train(model, steps, STEPS_PER_EPOCH) | {"steps_without_updates": UPDATE_AFTER}
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import breakdown
 import gymnasium as gym
 import pandas as pd
-from measure import STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for, last
+from measure import DQN, STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for, last
 
 import spinup_tf2
 from spinup_tf2 import EpochLogger
@@ -89,7 +89,14 @@ def on_policy(algorithm, env, num_envs, seed, steps, profile):
 
 
 def off_policy(algorithm, env, num_envs, seed, steps, profile, num_test_episodes=0):
-    """SAC, TD3 or DDPG at their defaults, but for a shorter start and for the evaluation."""
+    """SAC, TD3 or DDPG at their defaults, but for a shorter start and for the evaluation.
+
+    DQN has CleanRL's settings, one update for ten interactions, and no share of the limit.
+    """
+    settings = {}
+    if algorithm == "dqn":
+        settings = DQN | dict(num_updates=1, double_q=False, huber=False)
+        settings["ac_kwargs"] = dict(hidden_sizes=settings.pop("hidden_sizes"))
     stopwatch = breakdown.Stopwatch()
     if profile:
         stopwatch.watch(breakdown.OFF_POLICY_SECTIONS)
@@ -113,12 +120,13 @@ def off_policy(algorithm, env, num_envs, seed, steps, profile, num_test_episodes
         start_steps=UPDATE_AFTER,
         update_after=UPDATE_AFTER,
         num_test_episodes=num_test_episodes,
+        **settings,
     )
     result["gradient_steps"] = [
         after - before for before, after in pairwise([0, *updates_by_epoch])
     ]
     result["steps_without_updates"] = UPDATE_AFTER
-    if profile:
+    if profile and algorithm != "dqn":
         timed = sum(result["gradient_steps"][1:])
         q_step, pi_step = breakdown.off_policy_update_matmuls(
             algorithm, BATCH_SIZE, *dimensions(env), OFF_POLICY_HIDDEN_SIZES

@@ -4,6 +4,7 @@
     python benchmarks/throughput.py --contestants spinup_tf2 --profile
     python benchmarks/throughput.py --algorithms sac td3 ddpg --sbx-python sbx/bin/python
     python benchmarks/throughput.py --algorithms a2c --envs PongNoFrameskip-v4 --num-envs 16
+    python benchmarks/throughput.py --algorithms dqn --envs CartPole-v1 --steps 36000
     python benchmarks/throughput.py --contestants spinup_tf2 spinup_tf2_2_ranks spinup_tf2_2_runs
     python benchmarks/throughput.py --chart speed.png
 
@@ -39,6 +40,7 @@ CONTESTANTS = {
     "sbx": "sbx",
     "spinningup_torch": "Spinning Up's loop in PyTorch",
     "spinningup_torch_checked": "the same with PyTorch's checks of arguments",
+    "dqn_torch": "CleanRL's loop in PyTorch",
 }
 DEFAULT = [name for name in CONTESTANTS if name not in (TWO_RANKS, TWO_RUNS)]
 ONE_ENVIRONMENT_ONLY = {"spinningup_torch", "spinningup_torch_checked"}

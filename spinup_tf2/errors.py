@@ -3,6 +3,7 @@
 import difflib
 import re
 import signal
+import traceback
 from collections.abc import Iterable
 
 
@@ -54,6 +55,13 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
 def kind_and_line(error: BaseException) -> str:
     """Return an exception's class and message in one line."""
     return f"{type(error).__name__}: {one_line(error)}"
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line where an exception was raised, or the one that it was raised from."""
+    trace = getattr(error.__cause__, "__traceback__", None) or error.__traceback__
+    *_, place = traceback.extract_tb(trace)
+    return f"{place.filename}, line {place.lineno}"
 
 
 def reason_of(error: BaseException) -> str:

@@ -17,6 +17,10 @@ from importlib.util import find_spec
 # is normal on a CPU machine.
 _NOISE = r"WARNING: All log messages before absl|[{}]\d{{4}} |E\d{{4}} .* cuda_\w+\.cc"
 
+# What Keras and its like import if it is there, for functions that training does not call; they do
+# without. It would take a sixth of the time.
+_SPARED = ("IPython", "cv2", "matplotlib", "pandas")
+
 _FILTER = """
 import re, sys
 noise = re.compile(sys.argv[1].encode())
@@ -30,7 +34,8 @@ for line in sys.stdin.buffer:
 def quiet_tensorflow() -> None:
     """Hide what TensorFlow prints about processors and GPUs while it is imported.
 
-    The import also takes less time, because garbage collection is paused.
+    The import also takes less time: garbage collection is paused, and what is only for drawing and
+    tables is not imported with Keras.
 
     TensorFlow's logger then shows only warnings and errors. In notebooks and interactive shells it
     would otherwise also log which files it has written.
@@ -40,21 +45,42 @@ def quiet_tensorflow() -> None:
 
     To be called in programs and notebooks. A library should not change what its caller sees.
     """
-    if "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _QuietFinder())
+    for name, change in dict(
+        tensorflow=_quietly, keras=_sparingly, tensorflow_probability=_sparingly
+    ).items():
+        if name not in sys.modules:
+            sys.meta_path.insert(0, _Finder(name, change))
 
 
-class _QuietFinder(MetaPathFinder):
-    """Finds TensorFlow like the other finders, but changes how it is loaded."""
+class _Finder(MetaPathFinder):
+    """Finds a module like the other finders, but changes how it is loaded."""
+
+    def __init__(self, name, change):
+        self.name, self.change = name, change
 
     def find_spec(self, name, path=None, target=None):
-        if name != "tensorflow":
+        if name != self.name:
             return None
-        sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _QuietFinder)]
+        sys.meta_path[:] = [each for each in sys.meta_path if getattr(each, "name", "") != name]
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _quietly(spec.loader.exec_module)
+            spec.loader.exec_module = self.change(spec.loader.exec_module)
         return spec
+
+
+def _sparingly(load):
+    """Change a loader so that the modules `_SPARED` seem not to be installed."""
+
+    def exec_module(module):
+        spared = [name for name in _SPARED if name not in sys.modules]
+        sys.modules.update(dict.fromkeys(spared))
+        try:
+            load(module)
+        finally:
+            for name in spared:
+                del sys.modules[name]
+
+    return exec_module
 
 
 def _quietly(load):
@@ -71,7 +97,7 @@ def _quietly(load):
         gc.disable()
         try:
             with stderr_without(_NOISE.format(hidden)) if hidden else nullcontext():
-                load(module)
+                _sparingly(load)(module)
                 if hidden:
                     module.get_logger().setLevel("WARNING")  # in interactive shells it is INFO
                     # Looks for GPUs. The program can still choose GPUs and the number of threads.

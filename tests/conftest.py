@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import pytest
 
@@ -16,6 +17,16 @@ def environment_is_put_back(monkeypatch):
         if name not in os.environ:
             monkeypatch.setenv(name, "")  # so that it is removed in the end
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def policies_are_saved_as_weights(request, monkeypatch):
+    """Without TensorFlow's SavedModel, which takes a third of a second and which few tests read.
+
+    Those have the mark `saved_model`.
+    """
+    if "tensorflow" in sys.modules and not request.node.get_closest_marker("saved_model"):
+        monkeypatch.setattr(sys.modules["tensorflow"].saved_model, "save", lambda *_, **__: None)
 
 
 def pytest_collection_finish(session):

@@ -26,6 +26,8 @@ from spinup_tf2.exporting import export, largest_difference
 from spinup_tf2.run import main
 from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
+pytestmark = pytest.mark.saved_model
+
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "data"
 

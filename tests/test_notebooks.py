@@ -34,14 +34,6 @@ def test_the_page_shows_each_cell():
         assert f"```py\n{cell.source}\n```" in page
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_notebooks_say_how_to_install_and_do_not_install(path):
-    notebook = read(path.stem)
-    assert notebook.cells[0].cell_type == "markdown"
-    assert "pip install" in notebook.cells[0].source
-    assert not any("pip" in cell.source.split() for cell in code_cells(notebook))
-
-
 @pytest.mark.commands
 def test_first_steps(tmp_path, monkeypatch):
     """Each cell prints or shows what the text beside it says."""

@@ -106,3 +106,15 @@ def test_garbage_is_not_collected_during_the_import(used, package, tmp_path):
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
     first, *_, last = done.stdout.splitlines()
     assert (first, last) == ("False", f"{used} True")
+
+
+def test_keras_is_imported_without_what_draws_and_the_program_still_has_it(tmp_path):
+    """cv2 has been imported before, and so Keras gets it."""
+    for name in ("pandas", "cv2"):
+        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "keras.py").write_text(
+        "import cv2\ntry:\n    import pandas\nexcept ImportError:\n    pandas = None"
+    )
+    program = PROGRAM.partition("try:")[0] + "import cv2, keras, pandas\nassert not keras.pandas"
+    done = subprocess.run([sys.executable, "-S", "-c", program], cwd=tmp_path, timeout=60)
+    assert done.returncode == 0

@@ -10,9 +10,9 @@ from spinup_tf2.arguments.table import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.off_policy import (
+    ActionNoise,
     Schedule,
     networks,
-    noisy,
     pays_to_compile,
     replay_buffer,
     train,
@@ -63,6 +63,8 @@ def ddpg(
     max_ep_len: int = 1000,
     logger_kwargs: dict | None = None,
     save_freq: int = 1,
+    *,
+    noise: str = "normal",
     **options: Unpack[Options],
 ) -> QActorCritic:
     """Deep Deterministic Policy Gradient."""
@@ -91,8 +93,9 @@ def ddpg(
             pays_to_compile(settings, schedule, ac),
         )
         replay = replay_buffer(envs, schedule, settings)
-        state = dict(target=target, update=update, replay=replay)
+        explore = ActionNoise(noise, act_noise, envs)
+        state = dict(target=target, update=update, replay=replay, noise=explore)
         columns = dict(QVals=True, LossPi=False, LossQ=False)
         with open_run("ddpg", settings, envs, test_envs, ac, state, columns) as run:
-            train(run, target, update, replay, schedule, explore=noisy(act_noise))
+            train(run, target, update, replay, schedule, explore=explore)
     return ac

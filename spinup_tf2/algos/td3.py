@@ -10,9 +10,9 @@ from spinup_tf2.arguments.table import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.off_policy import (
+    ActionNoise,
     Schedule,
     networks,
-    noisy,
     pays_to_compile,
     replay_buffer,
     train,
@@ -79,6 +79,8 @@ def td3(
     max_ep_len: int = 1000,
     logger_kwargs: dict | None = None,
     save_freq: int = 1,
+    *,
+    noise: str = "normal",
     **options: Unpack[Options],
 ) -> QActorCritic:
     """Twin Delayed DDPG: two Q-functions, a policy that learns less often, smoothed targets.
@@ -120,7 +122,8 @@ def td3(
             pays_to_compile(settings, schedule, ac),
         )
         replay = replay_buffer(envs, schedule, settings)
-        state = dict(target=target, update=update, replay=replay)
+        explore = ActionNoise(noise, act_noise, envs)
+        state = dict(target=target, update=update, replay=replay, noise=explore)
         columns = dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False)
         with open_run("td3", settings, envs, test_envs, ac, state, columns) as run:
             train(
@@ -130,6 +133,6 @@ def td3(
                 replay,
                 schedule,
                 noise=["target_noise"],
-                explore=noisy(act_noise),
+                explore=explore,
             )
     return ac

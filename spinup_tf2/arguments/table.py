@@ -251,6 +251,12 @@ ARGUMENTS = {
         """Std of the noise in training's actions. It is Gaussian; this is a fraction of half of
         each dimension's range.""",
     ),
+    "noise": Argument(
+        one_of("normal", "ou"),
+        """'normal', or 'ou': noise that pushes in one direction. Noise in training's actions is
+        drawn anew in each step; or it is the Ornstein-Uhlenbeck process of DDPG's paper, x = 0.85 x
+        + act_noise * N(0, 1), which acts in the same direction for about 7 steps.""",
+    ),
     "minibatch_size": Argument(
         optional(POSITIVE_INTEGER),
         """Steps in a minibatch (None: the epoch). Those of all processes count: a multiple of the

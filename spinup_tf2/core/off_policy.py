@@ -1,6 +1,6 @@
 """The training loop of the off-policy algorithms: act, store, update, evaluate, log, save."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -204,13 +204,34 @@ class EpisodesOfEpoch:
         self.run.count_episodes(self.rew[new], self.ends[new], self.lost[new])
 
 
-def noisy(act_noise: float) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
-    """Return `explore(act, noise, t)` that adds Gaussian noise and clips the result to [-1, 1].
+class ActionNoise:
+    """Noise x that is added to the policy's actions, whose sum is clipped to [-1, 1].
+
+    x_t = (1 - theta) x_(t-1) + act_noise * N(0, 1), where theta is 1 for 'normal', independent,
+    noise, and 0.15 for the Ornstein-Uhlenbeck process 'ou' (Lillicrap et al. 2016, section 7). The
+    process is that of an environment: it goes on from one episode to the next.
 
     Args:
-        act_noise: Standard deviation of the noise.
+        noise: 'normal' or 'ou'.
+        act_noise: Standard deviation of what is drawn in each step.
+        envs: The training environments.
     """
-    return lambda act, noise, t: np.clip(act + act_noise * noise, -1, 1)
+
+    def __init__(self, noise: str, act_noise: float, envs: VectorEnv):
+        self.kept = {"normal": 0.0, "ou": 0.85}[noise]
+        self.act_noise = act_noise
+        self.x = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
+
+    def __call__(self, act: np.ndarray, noise: np.ndarray, t: int) -> np.ndarray:
+        """Return the actions to take for the policy's `act`, both `[n, *act_shape]`."""
+        self.x = self.kept * self.x + self.act_noise * noise
+        return np.clip(act + self.x, -1, 1)
+
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        return dict(x=self.x[i])
+
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        self.x[i] = state["x"]
 
 
 def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:

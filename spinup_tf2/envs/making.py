@@ -71,15 +71,15 @@ class EnvFn:
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
             import_named(module)
-        for register in (import_registering, import_namespace):
-            if env_id not in gym.registry:
-                register(env_id)
+        reason = "" if env_id in gym.registry else import_registering(env_id)
+        if env_id not in gym.registry:
+            import_namespace(env_id)
         try:
             gym.spec(env_id)
         except gym.error.Error as error:
             raise UserError(
-                f"{env_id} is not registered with gymnasium. {one_line(error)} An environment of "
-                "another package is given as package:EnvId, and one of your own as module:EnvId "
+                f"{env_id} is not registered with gymnasium.{reason} {one_line(error)} An environment "
+                "of another package is given as package:EnvId, and one of your own as module:EnvId "
                 "with the module that registers it."
             ) from error
         try:

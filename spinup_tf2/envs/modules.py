@@ -36,13 +36,17 @@ _OWN = ("gymnasium", "spinup_tf2")
 _KNOWN = {
     "PyFlyt.gym_envs": "PyFlyt/",
     "ale_py": "ALE/",
+    "buffalo_gym": r"\w*(Bandit|Buffalo|BuffaloTrail)-v",
     "craftium": "Craftium/",
     "flappy_bird_gymnasium": "FlappyBird-",
     "gym_aloha": "gym_aloha/",
     "gym_anytrading": "(forex|stocks)-",
+    "gym_classics2:register": r"\d+Walk-|ClassicGridworld-|LMaze-|CliffWalk-|DynaMaze-|FourRooms-",
+    "gym_electric_motor": "(Cont|Finite)-[CST]C-",
     "gym_hil": "gym_hil/",
     "gym_pusht": "gym_pusht/",
     "gym_pybullet_drones": "(multi)?hover-aviary-|velocity-aviary-|ctrl-aviary-",
+    "gym_simplegrid": "SimpleGrid-",
     "gym_trading_env": "(MultiDataset)?TradingEnv",
     "gym_xarm": "gym_xarm/",
     "gymnasium_2048": "gymnasium_2048/",
@@ -50,6 +54,7 @@ _KNOWN = {
     "gymnasium_search_race": "gymnasium_search_race/",
     "highway_env": "(exit|highway|intersection|lane-keeping|merge|parking|racetrack|roundabout"
     "|two-way|u-turn)-",
+    "lbforaging": "Foraging-",
     "memory_gym": "MortarMayhem|MysteryPath|SearingSpotlights|Endless(Mort|Myst|Sear)",
     "metaworld": "Meta-World/",
     "minatar.gym:register_envs": "MinAtar/",
@@ -62,6 +67,7 @@ _KNOWN = {
     "panda_gym": "Panda",
     "popgym": "popgym-",
     "pybullet_envs_gymnasium": r"\w+Bullet(Env)?-v",
+    "rware": "rware-",
     "shimmy": "dm_control/|bsuite/|GymV2[16]Environment-|OpenSpiel",
     "sustaingym": "sustaingym/",
     "tetris_gymnasium.envs": "tetris_gymnasium/",
@@ -202,21 +208,30 @@ def import_installed(name: str) -> ModuleType:
     return import_module(name)
 
 
-def import_registering(env_id: str) -> None:
-    """Import those installed packages that may register an environment, and let them do so."""
+def import_registering(env_id: str) -> str:
+    """Import those installed packages that may register an environment, and let them do so.
+
+    Returns:
+        Why the well-known package of this environment cannot be imported; "" if nothing is wrong.
+    """
     import gymnasium as gym
 
+    reason = ""
     for dist in dict.fromkeys(_registering().values()):
         for module, function, ids in _registrations(dist):
             if env_id in gym.registry:
-                return
+                return ""
             # An error in one of them does not matter, unless its environment is the one that is
             # wanted, and that is then reported as unknown.
-            with suppress(Exception):
+            try:
                 if re.match(ids, env_id) and _is_installed(module):
                     registers = import_module(module)
                     if function and env_id not in gym.registry:
                         attrgetter(function)(registers)()
+            except Exception as error:
+                if ids in _KNOWN.values():
+                    reason = f" {module} cannot be imported ({kind_and_line(error)})."
+    return reason
 
 
 def import_namespace(env_id: str) -> None:

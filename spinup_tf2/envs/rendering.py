@@ -79,14 +79,14 @@ def check_shown_in_training(option: str) -> None:
 
 
 def make_to_render(
-    make: Callable[[str | None], gym.Env], render_mode: str | None, hint: str = HINT
+    make: Callable[[str | None], gym.Env], render_mode: str | None, hint: str = ""
 ) -> gym.Env:
     """Make an environment, and check that it can be rendered.
 
     Args:
         make: Function that makes the environment with a render mode.
         render_mode: The render mode; None for no rendering.
-        hint: Advice for the error message if it cannot be rendered.
+        hint: Advice for the error message if it cannot be rendered; "" for the usual one.
 
     Raises:
         UserError: It cannot be rendered.
@@ -95,6 +95,7 @@ def make_to_render(
     if render_mode is None:
         return env
     env.close()
+    hint = hint or (HINT if render_mode == "human" else "Try --norender (returns only).")
     modes = env.metadata.get("render_modes") or []
     if not {render_mode, "rgb_array"} & {*modes}:  # frames can be shown in a window
         raise UserError(
@@ -358,7 +359,7 @@ class Drawing:
         make: Function that makes the environment with a render mode.
         render_mode: gymnasium's render mode.
         graphics: Environment variables of the training process that graphics libraries read.
-        hint: Advice for the error message if it cannot be rendered.
+        hint: Advice for the error message if it cannot be rendered; "" for the usual one.
         folder, name: Arguments of `Recorder`; without a folder, no video is recorded.
     """
 

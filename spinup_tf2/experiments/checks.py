@@ -20,7 +20,7 @@ from spinup_tf2.arguments.rules import KEYWORDS, Rule, check, optional
 from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
 from spinup_tf2.arguments.table import Options
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.errors import UserError, did_you_mean, kind_and_line, place_of
 
 if TYPE_CHECKING:
     from spinup_tf2.envs.making import EnvFn
@@ -169,7 +169,7 @@ def check_environment(
         arguments = f" with {env_fn.env_kwargs}" if env_fn.env_kwargs else ""
         raise UserError(
             f"the environment {env_fn.env_name} cannot be made{arguments}: "
-            f"{type(error).__name__}: {error}"
+            f"{kind_and_line(error)} ({place_of(error)}; --debug shows the traceback)"
         ) from error
     with closing(env):
         try:

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.experiments.presets import presets_for
 from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.printing import RULE
 from spinup_tf2.files.run_directory import holds_run
@@ -35,14 +37,36 @@ _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
 _ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
 
 
-def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
-    """Return the number of a run's epochs, and its last average return; (0, None) without rows."""
+def progress_of(run_dir: str | os.PathLike | None) -> tuple[int, list[float]]:
+    """Return the number of a run's epochs, and the mean returns of those in which episodes ended.
+
+    There are none without rows that can be read.
+    """
     try:
-        rows = read_rows(Path(run_dir, "progress.txt"))
+        rows = read_rows(Path(run_dir or "", "progress.txt"))
     except (OSError, UserError):
-        return 0, None
-    returns = [number for number in rows.returns() if not isnan(number)]
-    return rows.epochs, returns[-1] if returns else None
+        return 0, []
+    return rows.epochs, [number for number in rows.returns() if not isnan(number)]
+
+
+def not_improved(experiment: Experiment) -> str:
+    """Return a line on a finished run that has not learned, and what may help; else "".
+
+    It has not if the mean return of its last tenth is not above that of its first; less than ten
+    epochs do not tell.
+    """
+    _, returns = progress_of(experiment.output_dir)
+    tenth = len(returns) // 10
+    if tenth == 0 or mean(returns[-tenth:]) > mean(returns[:tenth]):
+        return ""
+    env, used = experiment.kwargs.get("env_name"), experiment.logger_kwargs.get("preset")
+    names = presets_for(experiment.algorithm, env) if experiment.algorithm and env else {}
+    known = " or ".join(f"--preset {name}" for name in names if name != used)
+    return (
+        f"{experiment.output_dir}: the mean return has not improved ({mean(returns[:tenth]):.5g} "
+        f"in the first tenth of the epochs, {mean(returns[-tenth:]):.5g} in the last). "
+        + (f"There are tuned settings for {env}: {known}." if known else "Try other settings.")
+    )
 
 
 # ---------------------------------------------------------------- what is finished already
@@ -193,9 +217,8 @@ class Outcome:
 
     def describe(self) -> str:
         """Return a line with state, directory, last return and duration."""
-        run_dir = self.experiment.output_dir
-        performance = progress_of(run_dir)[1] if run_dir else None
-        reached = "" if performance is None else f"return {performance:.5g}"
+        _, returns = progress_of(self.experiment.output_dir)
+        reached = f"return {returns[-1]:.5g}" if returns else ""
         took = "" if self.seconds is None else _duration(self.seconds)
         return f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
 

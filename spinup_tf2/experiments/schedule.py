@@ -30,6 +30,7 @@ from spinup_tf2.experiments.outcomes import (
     NOT_BEGUN,
     STOPPED,
     Outcome,
+    not_improved,
     summary,
 )
 from spinup_tf2.files.printing import colored, say
@@ -64,8 +65,12 @@ def run_all(
             signum = _run_side_by_side(outcomes, processes, workers, quiet)
     finally:
         all_well = workers == 1 and all(outcome.state == FINISHED for outcome in outcomes)
-        if not (quiet or all_well) and launched.rank() == 0 and len(outcomes) > 1:
-            say(f"\n{summary(outcomes, time.monotonic() - began, command)}")
+        if not quiet and launched.rank() == 0:
+            if not all_well and len(outcomes) > 1:
+                say(f"\n{summary(outcomes, time.monotonic() - began, command)}")
+            for outcome in outcomes:
+                if outcome.state == FINISHED and (text := not_improved(outcome.experiment)):
+                    say(text)
     if signum:
         raise Interrupted(signum)
     failed = [outcome for outcome in outcomes if outcome.state == FAILED]

@@ -7,8 +7,6 @@ import json
 import math
 import os
 import re
-import shutil
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,8 +15,7 @@ from dataclasses import dataclass
 from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line, printable
-from spinup_tf2.files.disk import read_json
-from spinup_tf2.files.printing import colored, is_terminal, print_safely
+from spinup_tf2.files.printing import print_safely
 from spinup_tf2.files.run_directory import is_locked, plot_command, resume_command, watch_command
 from spinup_tf2.results.datasets import (
     algorithm,
@@ -28,29 +25,19 @@ from spinup_tf2.results.datasets import (
     read_rows,
     walk,
 )
+from spinup_tf2.training.checkpoints import Checkpoints
 
 # Folders that belong to a run, and contain no other runs.
 _OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")
 _SAVE = re.compile(r"tf2_save\d*")
 
-# Keys by which runs can be sorted, such that the most interesting ones come first.
-_SORT = {
-    "age": lambda run: -run.modified,
-    "name": lambda run: run.path,
-    "state": lambda run: ["running", "stopped", "damaged", "finished"].index(run.state),
-    "epochs": lambda run: -run.epochs_done,
-    "last": lambda run: -run.last if run.last is not None else math.inf,
-    "best": lambda run: -run.best if run.best is not None else math.inf,
-    "env": lambda run: (run.env == "", run.env.lower()),
-    "algorithm": lambda run: (run.algorithm == "", run.algorithm),
-    "seed": lambda run: run.seed if run.seed is not None else math.inf,
-}
+# What runs can be sorted by, and the attribute of RunInfo if it has another name.
+_SORT = dict(age="modified", name="path", epochs="epochs_done")
+_SORT |= {name: name for name in ("state", "last", "best", "env", "algorithm", "seed")}
+_HIGHEST_FIRST = ("modified", "epochs_done", "last", "best")
 
 _HEADER = ("Run", "State", "Epochs", "Last", "Best", "Age", "Env", "Algo", "Seed")
 _RIGHT = ("Epochs", "Last", "Best", "Age", "Seed")  # columns that are aligned to the right
-_MAY_GO = ("Seed", "Algo", "Best", "Env", "Age")  # columns that may be left out, in this order
-_COLORS = {"running": "green", "damaged": "red", "stopped": "yellow"}
-_GAP = "  "
 
 
 @dataclass(frozen=True)
@@ -122,9 +109,12 @@ def _describe(run_dir, folders):
     done, returns, damage = _progress(run_dir, running)
     problems += damage
     epochs, seed = _whole(config, "epochs"), _whole(config, "seed")
-    checkpoint = _newest_checkpoint(run_dir) if "checkpoint" in folders else {}
-    saved = checkpoint.get("epochs_done")
-    over = epochs is not None and min(done, done if saved is None else saved) >= epochs
+    checkpoint = {}
+    try:
+        checkpoint = Checkpoints(run_dir).describe() or {}
+    except UserError as error:
+        problems.append(one_line(error))
+    over = epochs is not None and min(done, checkpoint.get("epochs_done", done)) >= epochs
     if over and "checkpoint" in folders and not any(map(_SAVE.match, folders)):
         problems.append("no trained agent (tf2_save)")
     if running:
@@ -165,26 +155,6 @@ def _whole(entries, key):
     return entries[key] if type(entries.get(key)) is int else None
 
 
-def _newest_checkpoint(run_dir):
-    """Return what the newest checkpoint tells: `algorithm`, `function`, `command`, `stopped` (the
-    reason) and `epochs_done`; {} if there is none that can be read.
-    """
-    root = os.path.join(run_dir, "checkpoint")
-    try:
-        newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
-        manifest = read_json(os.path.join(root, newest, "manifest.json"))
-        run, counters = manifest["run"], manifest["counters"]
-        return dict(
-            algorithm=run.get("algorithm"),
-            function=run.get("function"),
-            command=run["command"],
-            stopped=counters.get("stopped", ""),
-            epochs_done=_whole(counters, "epoch"),
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return {}
-
-
 def _progress(run_dir, running):
     """Return the number of completed epochs, all returns, and a list of problems."""
     try:
@@ -207,41 +177,30 @@ def _modified(run_dir):
 # ---------------------------------------------------------------- the table
 
 
-def show(
-    runs: Sequence[RunInfo], directory: str, width: int | None = None, commands: bool = False
-) -> None:
+def show(runs: Sequence[RunInfo], directory: str, commands: bool = False) -> None:
     """Print a table of runs.
 
     Args:
         runs: The runs, one per line.
         directory: Directory to which paths are relative.
-        width: Number of characters in a line. If necessary, names are shortened and columns are
-            left out. None for no limit.
         commands: Whether to print the commands for each run below it.
     """
     now = time.time()
-    rows = [_row(run, directory, now) for run in runs]
-    last = [row["Run"].rpartition("/")[2] for row in rows]
-    if _total(_widths(rows, None)) > (width or math.inf) and len({*last}) == len(last):
-        # For exp/exp_s0, the last part of the path is enough.
-        rows = [row | dict(Run=name) for row, name in zip(rows, last, strict=True)]
-    widths = _widths(rows, width)
-    print(_GAP.join(_cell(title, title, size) for title, size in widths.items()).rstrip())
-    for run, row in zip(runs, rows, strict=True):
-        cells = {title: _cell(row[title], title, size) for title, size in widths.items()}
-        if run.state in _COLORS:
-            cells["State"] = colored(cells["State"], _COLORS[run.state])
-        print(_GAP.join(cells.values()).rstrip())
-        if commands:
-            for name, command in run.commands.items():
-                print_safely(f"    {name + ':':8} {command}")
+    rows = [_HEADER, *(_row(run, directory, now) for run in runs)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [str.rjust if title in _RIGHT else str.ljust for title in _HEADER]
+    for run, row in zip([None, *runs], rows, strict=True):
+        cells = (align(*cell) for align, *cell in zip(aligned, row, widths, strict=True))
+        print_safely("  ".join(cells).rstrip())
+        for name, command in run.commands.items() if commands and run else ():
+            print_safely(f"    {name + ':':8} {command}")
     for run in runs:
         if run.state == "damaged":
             print_safely(f"{run.path}: {run.problem}")
 
 
 def _row(run, directory, now):
-    """Return the cells of a run as {title: text}."""
+    """Return the cells of a run, in the order of the header."""
     cells = (
         run.path.removeprefix(directory.rstrip("/") + "/"),
         run.state,
@@ -253,8 +212,7 @@ def _row(run, directory, now):
         run.algorithm,
         "" if run.seed is None else str(run.seed),
     )
-    cells = [printable(text).replace("\n", "\\n").replace("\t", "\\t") for text in cells]
-    return dict(zip(_HEADER, cells, strict=True))
+    return [printable(text).replace("\n", "\\n").replace("\t", "\\t") for text in cells]
 
 
 def human_age(seconds: float) -> str:
@@ -265,34 +223,6 @@ def human_age(seconds: float) -> str:
     return f"{seconds // 86400:.0f} d"
 
 
-def _widths(rows, width):
-    """Return {title: characters} of the columns that fit into a line of `width` characters."""
-    widths = {title: max(len(title), *(len(row[title]) for row in rows)) for title in _HEADER}
-
-    def too_long():
-        return max(0, _total(widths) - (width or math.inf))
-
-    for title, least in (("Env", 10), ("Run", 20)):  # names are shortened first
-        widths[title] -= min(too_long(), max(0, widths[title] - least))
-    for gone in _MAY_GO:
-        if too_long() > 0:
-            del widths[gone]
-    widths["Run"] = max(1, widths["Run"] - too_long())
-    return widths
-
-
-def _total(widths):
-    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
-
-
-def _cell(text, title, size):
-    if len(text) > size:
-        # Keeps both ends, which distinguish names: the experiment in front, the seed at the end.
-        before = (size - 1) // 2
-        text = f"{text[:before]}…{text[len(text) - (size - 1 - before) :]}"
-    return text.rjust(size) if title in _RIGHT else text.ljust(size)
-
-
 # ---------------------------------------------------------------- the command
 
 
@@ -300,16 +230,22 @@ def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `ls`."""
     args = _parser().parse_args(argv)
     directory = args.directory or user_config.DEFAULT_DATA_DIR
-    runs = sorted(find_runs(directory), key=_SORT["name"])
-    runs.sort(key=_SORT[args.sort], reverse=args.reverse)
+    runs = sorted(find_runs(directory), key=lambda run: run.path)
+    runs.sort(key=lambda run: _order(run, _SORT[args.sort]), reverse=args.reverse)
     if args.json:
         print(json.dumps([vars(run) for run in runs], indent=2))
     elif not runs:
         print_safely(f"No runs in {directory}.")
     else:
-        # Output to a file or another program is not shortened.
-        width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
-        show(runs, directory, width, args.commands)
+        show(runs, directory, args.commands)
+
+
+def _order(run, attribute):
+    """Return the key by which runs are sorted; those of which it is unknown come last."""
+    value = getattr(run, attribute)
+    if value in (None, ""):
+        return True, 0
+    return False, -value if attribute in _HIGHEST_FIRST else value
 
 
 def _parser():

@@ -9,7 +9,10 @@ from spinup_tf2.errors import UserError
 
 
 class Policy:
-    """`policy(obs)` returns an action, and `policy.logp(obs, action)` its log-probability."""
+    """`policy(obs)` returns an action, and `policy.logp(obs, action)` its log-probability.
+
+    `policy` also takes the observations of a vector environment, `[n, ...]`, and returns n actions.
+    """
 
     def __init__(self, step: Callable[..., Any], logp: Callable[[Any, Any], float]):
         self.step, self.logp = step, logp

@@ -9,6 +9,7 @@ import inspect
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
@@ -43,6 +45,9 @@ _OPT_IN = (
     "If you trust whoever made the run, load its SavedModel with --allow_pickle "
     "(allow_pickle=True), which runs code that lies in the run."
 )
+
+# What the conversion raises of a value that is no observation.
+_NO_OBSERVATION = (LookupError, OverflowError, TypeError, ValueError)
 
 
 # ---------------------------------------------------------------------------------- writing
@@ -212,11 +217,12 @@ def load_policy(
             supported for networks that are loaded from a SavedModel.
 
     Returns:
-        `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
-        With a memory, `get_action(obs, state)` returns `(action, next state)`, where state None
-        begins an episode (`policy_with_memory.PolicyWithMemory`). `get_action.logp(obs, action)`,
-        or `logp(obs, action, state)`, returns the log-probability of an action of the environment
-        under the policies of the on-policy algorithms, which sample.
+        `get_action(obs)`, from an observation of the raw environment to an action for its `step`,
+        or from those of a vector environment, `[n, ...]`, to its n actions. With a memory,
+        `get_action(obs, state)` returns `(action, next state)`, where state None begins an episode
+        (`policy_with_memory.PolicyWithMemory`). `get_action.logp(obs, action)`, or `logp(obs,
+        action, state)`, returns the log-probability of an action of the environment under the
+        policies of the on-policy algorithms, which sample.
 
     Raises:
         UserError: There is no complete save, or it holds something unexpected.
@@ -233,17 +239,19 @@ def policy_of(
     act = _act_of(loaded, deterministic)
     shape = network_observation_space(observation_space).shape
     fits = observation_test(observation_space, np.dtype(np.float64))
-    if isinstance(observation_space, spaces.Box):
-        fits = lambda _: True  # noqa: E731 # its shape says enough
+    if isinstance(observation_space, spaces.Box):  # else only more axes say what its shape does not
+        fits = lambda obs: np.ndim(obs) <= len(observation_space.shape)  # noqa: E731
     rng = np.random.default_rng(seed)
 
     def step(obs, *state):
-        x = _seen(observation_space, obs, shape, fits)
-        noise = spec.draw_noise(rng, 1)
+        x = _seen(observation_space, obs, shape, fits, batches=not state)
+        several = x.ndim > len(shape)
+        noise = spec.draw_noise(rng, len(x) if several else 1)
         if deterministic:
             noise = np.zeros_like(noise)  # selects the mode
-        action, *next_state = act(x[None], noise, *state)
-        return spec.to_env(action)[0], *next_state
+        action, *next_state = act(x if several else x[None], noise, *state)
+        actions = spec.to_env(action)
+        return actions if several else actions[0], *next_state
 
     def logp(obs, action, *state):
         if loaded.log_prob is None:
@@ -280,9 +288,10 @@ def _act_of(loaded, deterministic):
     return act
 
 
-def _seen(observation_space, obs, shape, fits):
-    """Convert an observation for the networks; UserError if it is not in the space."""
-    try:
+def _seen(observation_space, obs, shape, fits, batches=False):
+    """Convert an observation, or a batch of them, for the networks; UserError if it is neither."""
+
+    def one(obs):
         x = to_network(observation_space, obs)
         if x.shape != shape:
             raise ValueError(f"it has shape {x.shape} instead of {shape}")
@@ -290,12 +299,18 @@ def _seen(observation_space, obs, shape, fits):
             raise ValueError("it has NaN or infinity")
         if not fits(obs):  # to_network would take -1 in a Discrete space for the last value
             raise ValueError(f"it is {reprlib.repr(obs)}")
-    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        return x
+
+    try:
+        return one(obs)
+    except _NO_OBSERVATION as error:
+        with suppress(*_NO_OBSERVATION):
+            if batches:
+                return np.stack([*map(one, iterate(batch_space(observation_space), obs))])
         raise UserError(
             f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
             f"is none of them ({one_line(error)})."
         ) from error
-    return x
 
 
 def _networks_from_weights(save_dir, info, observation_space, action_space, best):

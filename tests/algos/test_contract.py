@@ -157,7 +157,9 @@ def test_everything_is_compiled_once(trained):
     assert others == [first] * 2
 
 
+@pytest.mark.parametrize("trained", ["vpg", "trpo", "ppo", "td3", "sac"], indirect=True)
 def test_same_seed_same_numbers(trained, tmp_path):
+    """Of all others, tests/resume compares whole runs with those that were stopped, bit by bit."""
     train(trained.case, tmp_path / "run", seed=3, epochs=1)
     whole, same = (rows_without_time(p / "progress.txt") for p in (trained.path, tmp_path / "run"))
     assert same == whole[:2]
@@ -182,6 +184,7 @@ def test_networks_of_ones_own_say_why_they_cannot_be_pickled(tmp_path):
 
 # Not DDPG and TD3: TensorFlow registers a custom gradient, that of `layers.tanh`, for good.
 @pytest.mark.parametrize("case", ["trpo", "ppo", "ppg", "sac"])
+@pytest.mark.saved_model
 def test_a_finished_run_leaves_no_graph_behind(case, tmp_path):
     def graphs():
         gc.collect()

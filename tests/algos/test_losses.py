@@ -232,10 +232,14 @@ def test_smoothed_action_by_hand():
 
 
 def test_dqn_by_hand():
-    """Errors -0.5, 1 and 3: (1/8 + 1/2 + 5/2) / 3. One network chooses, the other judges."""
-    q, backup = tf.constant([1.0, 2.0, 5.0]), tf.constant([1.5, 1.0, 2.0])
-    loss, info = dqn.q_loss(q, backup)
-    assert float(loss) == float(info["LossQ"]) == pytest.approx(3.125 / 3)
+    """Errors -0.5, 1, 3 and -2: (1/8 + 1/2 + 5/2 + 3/2) / 4; squared, (1/8 + 1/2 + 9/2 + 2) / 4.
+
+    One network chooses, the other judges.
+    """
+    q, backup = tf.constant([1.0, 2.0, 5.0, 1.0]), tf.constant([1.5, 1.0, 2.0, 3.0])
+    for huber, expected in ((True, 4.625), (False, 7.125)):
+        loss, info = dqn.q_loss(q, backup, huber)
+        assert float(loss) == float(info["LossQ"]) == pytest.approx(expected / 4)
     np.testing.assert_array_equal(info["QVals"], q)
     choosing, judging = np.random.default_rng(0).normal(size=(2, 20, 4))
     expected = [judging[i, max(range(4), key=lambda a: choosing[i, a])] for i in range(20)]

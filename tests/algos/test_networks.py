@@ -31,6 +31,8 @@ from tests.images import Lamp
 from tests.off_policy_runs import record
 from tests.on_policy_runs import make
 
+pytestmark = pytest.mark.saved_model
+
 PENDULUM = make("Pendulum-v1")
 PPO = dict(train_pi_iters=5)
 

@@ -5,7 +5,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2 import a2c
 from spinup_tf2.core.nets.acting import layers_of
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
 from tests import images  # noqa: F401 (registers Lamp-v0)
@@ -30,17 +29,3 @@ def test_the_share_of_each_layer(activation, dead):
     first.kernel.assign(np.broadcast_to([0, 0, 1, 0], first.kernel.shape))
     first.bias.assign([-1.0, -1.0, -1.0, 1.0])
     assert dead_units.dead_shares(ac.pi.net, obs) == pytest.approx(dead)
-
-
-def test_the_table_of_a_run(tmp_path, monkeypatch, capsys):
-    logger_kwargs = dict(output_dir=tmp_path / "lamp", exp_name="lamp", quiet=True)
-    options = dict(ac_kwargs=dict(conv="small", hidden_sizes=[8]), num_envs=2, epochs=1)
-    a2c("Lamp-v0", CNNActorCritic, steps_per_epoch=20, logger_kwargs=logger_kwargs, **options)
-    monkeypatch.setattr("sys.argv", ["dead_units.py", str(tmp_path / "lamp")])
-    dead_units.main()
-    header, _, row = capsys.readouterr().out.splitlines()[-3:]
-    assert header == "| run | layer 1 | layer 2 | layer 3 | layer 4 | layer 5 |"
-    name, *shares = row.strip("| ").split(" | ")
-    assert name == "lamp"
-    assert all(0 <= float(share.rstrip("%")) <= 100 for share in shares)
-    assert len(shares) == 5

@@ -213,13 +213,6 @@ def test_scores_are_0_for_random_actions_and_1_for_a_fixed_return():
     assert statistics.scores(each, data[data["algorithm"] == "ppo"]).empty  # nothing to compare
 
 
-def test_else_a_score_of_1_is_the_best_that_is_published():
-    """At 3,000,000 steps TRPO has 1984 in HalfCheetah and PPO 2024; others are not asked for."""
-    each = protocol(algorithms=["vpg", "trpo", "ppo"], steps=3_000_000)
-    assert statistics.anchor(each, "HalfCheetah-v5") == 2024
-    assert math.isnan(statistics.anchor(each, "Pusher-v5"))
-
-
 def test_scores_of_five_runs_have_an_interval_with_the_environments_as_strata():
     """That an algorithm is better in one of them is no uncertainty."""
     each = protocol(algorithms=["vpg", "ppo"], environments=["CartPole-v1", "Acrobot-v1"])
@@ -234,29 +227,6 @@ def test_scores_of_five_runs_have_an_interval_with_the_environments_as_strata():
     scores = statistics.scores(each, data).set_index("algorithm").loc["vpg"]
     np.testing.assert_allclose(scores["score"], 0.75)
     np.testing.assert_allclose([scores["low"], scores["high"]], [0.6, 0.9], atol=0.051)
-
-
-def test_curves_end_where_the_first_of_their_runs_does(monkeypatch):
-    """Else the mean would jump at the end of a run, and finished and other runs are not mixed."""
-    import matplotlib.pyplot as plt
-
-    each = protocol(steps=500_000)
-    drawn = []
-    monkeypatch.setattr(plt, "close", drawn.append)
-
-    def curve(*runs):
-        data = pd.concat(runs)
-        data.to_csv(files.file_of(each), index=False)
-        learning_figure.figure(each, files.read(each), files.RESULTS / "small.svg")
-        [axis] = drawn.pop().axes
-        [line] = [line for line in axis.lines if len(line.get_xdata()) > 1]
-        return [x / 1e5 for x in line.get_xdata()], [*line.get_ydata()]
-
-    long, short = rows([1, 2, 3, 4, 5, 6], seed=0), rows([3, 4, 5], seed=1)
-    assert curve(long) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
-    assert curve(long, rows([3, 4, 5, 6, 7], seed=1)) == ([1, 2, 3, 4, 5], [2, 3, 4, 5, 6])
-    assert curve(long, short) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])  # the one that is finished
-    assert curve(long.iloc[:4], short) == ([1, 2, 3], [2, 3, 4])
 
 
 @pytest.mark.slow
@@ -357,16 +327,3 @@ def test_smoothing_is_over_eleven_epochs_however_many_have_a_return():
     np.testing.assert_array_equal(
         learning_figure._smooth(x[:10], y[:10], 64_000, 11), y[:10]
     )  # too short
-
-
-def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
-    small, other = protocol(), protocol(name="other")
-    monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=other))
-    rows([1] * 10).to_csv(files.file_of(small), index=False)
-    monkeypatch.setattr("sys.argv", ["learning.py", "report"])
-    learning.main()
-    over_all = ["overview.md", "references.md", "status.md"]
-    own = ["small-table.csv", "small.csv", "small.md", "small.svg"]
-    assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
-    page, text = files.PAGE.read_text(), (results / "overview.md").read_text()
-    assert page == f"before\n<!-- overview -->\n\n{text}\n<!-- end of overview -->\nafter\n"

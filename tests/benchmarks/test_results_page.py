@@ -314,6 +314,15 @@ def lander():
     return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["ppo-lander"].steps
 
 
+@says(
+    "learns the task with all of {} seeds. The return is at least {:.0f} in the last tenth of {:,} "
+    "interactions; 90 counts as solved:"
+)
+def mountain_car():
+    of_seeds = final("mountain-car", "ddpg", "MountainCarContinuous-v0")
+    return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["mountain-car"].steps
+
+
 @says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
 def swimmer_of_ppo():
     of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")

@@ -15,13 +15,6 @@ def model():
     return scaling.Model(alone, {100: 10, 4: 1}, call=1e-4, latency=1e-5, per_number=1e-7)
 
 
-def test_computing_is_on_lines_between_what_was_measured(model):
-    assert model.computing(52) == pytest.approx(0.062)
-    assert model.computing(1000) == pytest.approx(1.010)
-    assert model.computing(2) == pytest.approx(0.012)  # the first line goes on
-    assert model.computing(8000) == pytest.approx(8.010)  # and the last
-
-
 @pytest.mark.parametrize(
     ("ranks", "rounds"), [(2, 1), (3, 2), (4, 2), (8, 3), (1000, 10), (1024, 10)]
 )

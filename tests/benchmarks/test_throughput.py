@@ -151,20 +151,3 @@ def test_summary_holds_medians_and_ratios():
     assert sb3["speed"] == pytest.approx(50)
     assert throughput.our_ratio(sb3, rows) == pytest.approx(10)
     assert throughput.our_ratio(sb3, [sb3]) is None
-
-
-def test_the_chart_has_a_panel_for_each_setting(tmp_path, monkeypatch):
-    import matplotlib.figure
-
-    drawn = []
-    save = matplotlib.figure.Figure.savefig
-    monkeypatch.setattr(
-        matplotlib.figure.Figure,
-        "savefig",
-        lambda fig, *args, **kwargs: (drawn.append(fig), save(fig, *args, **kwargs)),
-    )
-    runs = [run_of(name, 0.1, num_envs=n) for name in (OURS, "sb3") for n in (1, 8)]
-    throughput.chart(throughput.summarise(runs), tmp_path / "chart.png")
-    [figure] = drawn
-    assert [len(axis.containers[-1]) for axis in figure.axes] == [2, 2]
-    assert (tmp_path / "chart.png").stat().st_size > 5000

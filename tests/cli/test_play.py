@@ -204,15 +204,6 @@ def test_random_games_are_the_same_with_the_same_seed(capsys):
     assert "|           EpLen |               7 |" in printed[0]
 
 
-def test_recording_chance(tmp_path, monkeypatch):
-    ffmpeg = pytest.importorskip("imageio_ffmpeg")
-    monkeypatch.delenv("SDL_VIDEODRIVER")
-    main(["--env", "Buttons-v0", "--mode", "random", "--record", str(tmp_path), "-n", "1"])
-    [video] = tmp_path.iterdir()
-    assert video.name == "Buttons-v0-episode-0.mp4"
-    assert ffmpeg.count_frames_and_secs(str(video))[0] == 5
-
-
 def test_atari_is_played_frame_by_frame(monkeypatch):
     """Not only every fourth frame of version 5, and not as agents see it."""
     pytest.importorskip("ale_py")

@@ -160,6 +160,11 @@ class SequenceEnv(gymnasium.Env):
     action_space = Discrete(2)
 
 gymnasium.register("Sequence-v0", SequenceEnv)
+
+def unfinished():
+    return len(3)
+
+gymnasium.register("Unfinished-v0", unfinished)
 """
 
 BAD_INPUT = {
@@ -185,6 +190,8 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --epochs": "epochs is True; it must be a whole number",
     "ppo --env CartPole": "CartPole is not registered with gymnasium",
     "ppo --env odd_environment:Sequence-v0": "The observation space Sequence is not supported",
+    "ppo --env odd_environment:Unfinished-v0": r"cannot be made: TypeError: object of type 'int' "
+    r"has no len.*odd_environment\.py, line 12; --debug shows",
     "ppo --env broken_environment:Own-v0": "cannot be imported.*No module named 'no_such_thing'",
     "ppo --env CartPole-v1 --seed 0,1,2": r"seed is \(0, 1, 2\);",
     "ppo --env CartPole-v1 --env_kwargs:grvity 1": "cannot be made with {'grvity': 1}.*grvity",

@@ -229,15 +229,6 @@ def test_ppo_buffer_with_two_lambdas():
     np.testing.assert_allclose(golden((0.5, 1), (0.25, 0.75)), half / 4 + one * 3 / 4, rtol=1e-5)
 
 
-def test_ppo_buffer_full_or_unfilled_says_so():
-    buf = PPOBuffer(3, 1, 1)
-    with pytest.raises(ValueError, match="holds 0 of 1"):
-        buf.get()
-    buf.store(np.zeros(3), 0, 0, 0, 0)
-    with pytest.raises(IndexError, match="out of bounds"):
-        buf.store(np.zeros(3), 0, 0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("lam", "coeff"), [((0.97, 0.93), None), (0.97, (0.5, 0.5)), ((0.97, 0.93), (1.0,))]
 )

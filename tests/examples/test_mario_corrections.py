@@ -144,23 +144,6 @@ def test_it_is_made_to_do_something_else_and_then_plays_by_itself(env, played, e
     assert (found and env.plan_of(found)) == expected
 
 
-def test_it_is_helped_where_it_fails_next():
-    """Twice as far apart as the longest deviation; each help leads from one failure to the next."""
-    right = "rj" * 30
-    wrong = [4, 40]
-    played = "".join("jr"["rj".index(x)] if i in wrong else x for i, x in enumerate(right))
-    env = Lights(right)
-    assert env.plan_of(helped(failed(env, played), START)) == right
-
-
-def test_it_is_helped_before_it_stands_still():
-    """It stands for longer than there are steps back, and is not helped in any of these steps."""
-    env = Lights("rrrrrrjr", deadly=False)
-    player = failed(env, "rrrrrrrr" + 592 * "r")
-    assert len(player.played) == mario_corrections.LONGEST > max(mario_corrections.STEPS_BACK)
-    assert env.plan_of(helped(player, START)) == "rrrrrrjr"
-
-
 # ---------------------------------------------------------------------------- corrections
 
 

@@ -1,14 +1,12 @@
 """Mario that is shown how to clear levels: that it imitates it, goes on from there, and resumes."""
 
-import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_demo, mario_ways
-from spinup_tf2.examples.mario_demo import commonest_grey
-from spinup_tf2.examples.mario_ways import Start, Way
+from spinup_tf2.examples.mario_ways import Way
 from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import needs_emulator
@@ -58,23 +56,6 @@ def clone(output_dir, stages=("1-4",), seed=0, **options):
     logger_kwargs = dict(output_dir=str(output_dir), exp_name="clone", quiet=True)
     ac_kwargs = dict(conv=[[8, 8, 8]], hidden_sizes=[16])  # is faster than that of the preset
     return mario_demo.clone(ENV_FN, [*stages], seed, logger_kwargs, ac_kwargs, **options)
-
-
-def test_each_round_begins_with_another_third_of_the_starts(monkeypatch):
-    """And with the standard start; sampled actions have seeds and starts of their own."""
-    monkeypatch.setattr(mario_demo, "SAMPLED", 2)
-    noops = range(8)
-    rounds = [mario_demo.starts_of_round(n, ["1-4", "1-1"], noops) for n in range(5)]
-    greedy = [[start for start in starts if start.seed is None] for starts in rounds]
-    for starts, frames in zip(greedy, [[0, 3, 6], [0, 1, 4, 7], [0, 2, 5]] * 2, strict=False):
-        assert starts == [Start(stage, each) for stage in ("1-4", "1-1") for each in frames]
-    sampled = [[start for start in starts if start.seed is not None] for starts in rounds]
-    seeds = [[start.seed for start in starts] for starts in sampled]
-    assert seeds == [[], *([2 * n, 2 * n + 1] * 2 for n in range(1, 5))]
-    frames = {start.noops for starts in sampled for start in starts}
-    assert len(frames) > 3
-    assert frames <= {*noops}
-    assert rounds[3] == mario_demo.starts_of_round(3, ["1-4", "1-1"], noops)
 
 
 @needs_emulator
@@ -174,21 +155,6 @@ def test_an_imitation_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 
 
 @needs_emulator
-def test_more_rounds_can_follow(tmp_path, monkeypatch):
-    options = dict(noops=[0], passes=2, correction_passes=2, loss=0.0)
-    Teacher(monkeypatch, [40, 8])
-    clone(tmp_path / "whole", **options, rounds=1)
-    teacher = Teacher(monkeypatch, [40, 8])
-    clone(tmp_path / "parts", **options, rounds=0)
-    teacher.played.clear()
-    assert not clone(tmp_path / "parts", **options, rounds=0, resume=True)
-    assert teacher.played == []
-    assert clone(tmp_path / "parts", **options, rounds=1, resume=True, cpu=2)
-    progress = [pd.read_table(tmp_path / run / "progress.txt") for run in ("whole", "parts")]
-    pd.testing.assert_frame_equal(*progress)
-
-
-@needs_emulator
 def test_an_imitation_of_something_else_is_not_resumed(tmp_path, monkeypatch):
     Teacher(monkeypatch, [40])
     clone(tmp_path, rounds=0, passes=1)
@@ -200,15 +166,3 @@ def test_an_imitation_of_something_else_is_not_resumed(tmp_path, monkeypatch):
 
 
 # ---------------------------------------------------------------------------- the background
-
-
-@needs_emulator
-@pytest.mark.parametrize(("stages", "grey"), [(["1-4"], 0), (["1-1", "1-4", "2-1"], 140)])
-def test_the_commonest_grey_is_that_of_the_sky_or_of_a_cave(stages, grey, monkeypatch):
-    """As the levels begin without a frame of doing nothing, of which training has some."""
-    asked, reset = [], gym.Wrapper.reset
-    look = lambda env, **of: asked.append(of.get("options")) or reset(env, **of)  # noqa: E731
-    env_fn = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": stages})
-    monkeypatch.setattr(gym.Wrapper, "reset", look)
-    assert commonest_grey(env_fn, stages) == grey / 255
-    assert dict(stages=stages[:1], noops=0) in asked

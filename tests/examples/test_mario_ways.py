@@ -1,6 +1,5 @@
 """Ways to the flag that Mario is shown: the demonstrations, and how they are kept and played."""
 
-import numpy as np
 import pytest
 
 from spinup_tf2.envs.mario.demonstrations import demonstration
@@ -42,18 +41,6 @@ def test_nothing_is_searched_for_where_a_plan_for_another_start_will_do(monkeypa
     assert asked == [("1-4", 9, "rj"), ("1-4", 12, "rj")]
 
 
-def test_where_no_way_is_found_it_says_so(monkeypatch, tmp_path, capsys):
-    """Unless a plan that was found later clears the level from there, too."""
-    plans = {0: None, 3: "rj", 6: None}
-    monkeypatch.setattr(mario_ways, "plan_after", lambda stage, noops, letters: plans[noops])
-    monkeypatch.setattr(mario_ways, "reaches_flag", lambda level, plan, noops: noops == 0)
-    starts = [Start("1-4", noops) for noops in plans]
-    found = mario_ways.first_ways(Ways(tmp_path / "ways.jsonl"), starts, "rj", cpu=1)
-    assert [way.plan for way in found] == ["rj", "rj", None]
-    said = "No way through 1-4 was found after 6 frames of doing nothing.\n"
-    assert capsys.readouterr().out == said
-
-
 @pytest.mark.parametrize("cpu", [1, 2])
 def test_what_was_found_for_one_start_is_tried_for_the_next(cpu, tmp_path, monkeypatch):
     """In the same level. And the way that was found last clears the level from all starts."""
@@ -80,31 +67,6 @@ def test_what_was_found_for_one_start_is_tried_for_the_next(cpu, tmp_path, monke
     asked.clear()
     assert mario_ways.first_ways(Ways(path), starts, "rj", cpu) == found
     assert asked == []
-
-
-def test_few_plans_clear_all_starts(monkeypatch):
-    """The last of these clears most, and start 3, too, for which none was found."""
-    clears = {"rr": {6}, "jj": {9}, "rj": {0, 3, 6}}  # beside the starts that they were found for
-    reached = lambda level, plan, noops: level == (1, 4) and noops in clears[plan]  # noqa: E731
-    monkeypatch.setattr(mario_ways, "reaches_flag", reached)
-    found = {0: "rr", 3: None, 6: "rr", 9: "rj", 12: "jj", 15: None}
-    ways = [Way(Start("1-4", noops), False, plan, plan) for noops, plan in found.items()]
-    expected = {0: "rj", 3: "rj", 6: "rj", 9: "rj", 12: "jj", 15: None}
-    for cpu in (1, 2):
-        assert mario_ways.with_few_plans(ways, cpu) == [
-            Way(Start("1-4", noops), False, plan, plan) for noops, plan in expected.items()
-        ]
-    nothing = [Way(Start("1-4", 15), False)]
-    assert mario_ways.with_few_plans(nothing) == nothing
-
-
-def test_in_the_same_observation_the_first_action_is_learned():
-    first = np.array([[3, 3], [1, 2], [3, 3]], np.uint8), np.array([0, 1, 0])
-    then = np.array([[1, 2], [2, 1], [3, 3]], np.uint8), np.array([0, 0, 1])
-    obs, act = mario_ways.together([first, then])
-    assert obs.dtype == np.uint8
-    assert obs.tolist() == [[3, 3], [1, 2], [2, 1]]
-    assert act.tolist() == [0, 1, 0]
 
 
 # ---------------------------------------------------------------------------- the file

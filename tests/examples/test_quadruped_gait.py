@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2.envs.quadruped.gait import LEGS
 from spinup_tf2.examples import quadruped_gait
 from spinup_tf2.utils.run_utils import EnvFn
 
@@ -48,19 +46,6 @@ def test_it_ends_with_the_episode_and_passes_the_command_on():
     assert feet.shape == (7, 4)
     assert feet.all()
     np.testing.assert_allclose(told, [(0.5, 0.0, -0.25)] * 7)
-
-
-def test_a_bar_for_every_foot_on_the_ground():
-    ax = Figure().subplots()
-    quadruped_gait.draw(ax, TROT.repeat(5, axis=0), dt=0.01)
-    bars = [
-        [tuple(path.get_extents().bounds) for path in collection.get_paths()]
-        for collection in ax.collections
-    ]
-    assert [label.get_text() for label in ax.get_yticklabels()] == list(LEGS)
-    for row, begins in enumerate([(0, 0.1, 0.2), (0.05, 0.15, 0.25)][i] for i in (0, 1, 1, 0)):
-        expected = [(begin, row - 0.4, 0.05, 0.8) for begin in begins]
-        np.testing.assert_allclose(bars[row], expected, atol=1e-9)
 
 
 def test_kept_agents_are_drawn(tmp_path, capsys):

@@ -65,21 +65,6 @@ def test_getting_up_is_tried_again_when_its_clock_has_gone_round():
     assert recover.began[1:] == [recover] * 2
 
 
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (["--walk", "nowhere"], "There is no directory nowhere."),
-    ],
-)
-def test_what_it_cannot_do_is_said_in_a_line(flags, told, capsys, monkeypatch):
-    monkeypatch.setattr(quadruped_switch, "load_agent", None)  # before that
-    with pytest.raises(SystemExit):
-        quadruped_switch.main(flags)
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "error: " in last
-    assert told in last
-
-
 def test_a_video_that_is_there_stays(tmp_path, capsys):
     (tmp_path / "switch-episode-0.mp4").write_text("precious")
     with pytest.raises(SystemExit):

@@ -1,13 +1,12 @@
 """The short scripts: their equations, what they do when an episode ends, and that they learn."""
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import stats
 
 from spinup_tf2.examples import sac_pendulum, vpg_cartpole
-from tests.examples.test_examples import Count, eagerly
+from tests.examples.test_examples import eagerly
 
 __all__ = ["eagerly"]  # a fixture
 
@@ -29,57 +28,6 @@ def test_rewards_to_go_of_the_cart_by_hand(monkeypatch):
     terminated[1, 0] = ended[1, 0] = ended[1, 1] = True
     ret = vpg_cartpole.rewards_to_go(rew, next_val, terminated, ended)
     np.testing.assert_allclose(ret, [[2, 3.5, 3.75], [2, 5, 5.5], [7, 7, 7]])
-
-
-def test_vpg_values_the_observation_that_a_step_led_to(monkeypatch):
-    """With V(s) the count of steps, V(s_{t+1}) is V(s_t) + 1, also in an episode's last step."""
-    seen, weights = [], []
-
-    class Counting:
-        def __init__(self, layers):
-            pass
-
-        def compile(self, optimizer, loss):
-            pass
-
-        def __call__(self, obs):
-            return tf.constant(obs[..., :1])
-
-        def predict_on_batch(self, obs):
-            return np.zeros((*obs.shape[:2], 2), np.float32)
-
-        def train_on_batch(self, obs, act, sample_weight):
-            weights.append((obs[..., 0], act, sample_weight))
-
-        def fit(self, obs, ret, **_):
-            assert ret.shape == (*obs.shape[:2], 1)
-
-    def recording(*arrays):
-        seen.append(arrays)
-        return rewards_to_go(*arrays)
-
-    rewards_to_go = vpg_cartpole.rewards_to_go
-    monkeypatch.setattr(vpg_cartpole, "rewards_to_go", recording)
-    monkeypatch.setattr(vpg_cartpole.keras, "Sequential", Counting)
-    monkeypatch.setattr(
-        vpg_cartpole.gym,
-        "make_vec",
-        lambda _, n, mode, vector_kwargs: gym.vector.SyncVectorEnv([Count] * n, **vector_kwargs),
-    )
-    returns = vpg_cartpole.train(400, 0)
-    # 50 steps of 8 carts: 8 episodes of 6 steps each, which fall and are truncated in turns.
-    assert returns == [6.0] * 64
-    ((rew, next_val, terminated, ended),) = seen
-    ((val, act, weight),) = weights
-    step = np.tile(np.arange(50)[:, None], 8)
-    np.testing.assert_allclose(rew, vpg_cartpole.SCALE)
-    np.testing.assert_array_equal(val, step % 6)
-    np.testing.assert_array_equal(next_val, step % 6 + 1)
-    np.testing.assert_array_equal(ended, step % 6 == 5)
-    np.testing.assert_array_equal(terminated, step % 12 == 5)
-    adv = rewards_to_go(rew, next_val, terminated, ended) - val
-    np.testing.assert_allclose(weight, adv - adv.mean(), atol=1e-5)
-    assert {*act.flat} == {0, 1}
 
 
 # ---------------------------------------------------------------- SAC

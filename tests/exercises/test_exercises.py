@@ -67,23 +67,6 @@ def test_an_unedited_file_is_not_done_yet(tmp_path, name):
         [run(check, load(name, path)) for check in checks_of(name).values()]
 
 
-def test_what_students_complete():
-    gaps = {name: task(name).count("raise NotImplementedError") for name in EXERCISES}
-    assert gaps == {
-        **dict(backup=2, gaussian=1, policy=5, gae=1, clip=1, cg=1, ranks=3, dqn=2, bug=1, td3=4),
-        **dict(temperature=1, init=2, repeat=1),
-    }
-    assert task("temperature").endswith('H.\n    """\n    raise NotImplementedError\n')
-    assert "spinup_tf2" not in task("policy")
-    assert task("bug").endswith(
-        '    error = q(tf.concat([batch["obs"], batch["act"]], axis=-1)) - y\n'
-        "    return tf.reduce_mean(error**2)\n\n\n"
-        "def pi_loss(q: QFunction, pi: Policy, batch: dict[str, tf.Tensor]) -> tf.Tensor:\n"
-        '    """L_pi."""\n'
-        '    return -tf.reduce_mean(q(tf.concat([batch["obs"], pi(batch["obs"])], axis=-1)))\n'
-    )
-
-
 @pytest.mark.parametrize("name", EXERCISES)
 def test_wrong_answers_are_told_their_mistake(verdict, name):
     found = {edits: verdict(name, edits) for edits in WRONG_ANSWERS[name]}
@@ -226,21 +209,3 @@ def test_what_is_needed_only_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "gae: right (advantages).\nFalse\n" in done.stdout, done.stderr
-
-
-def test_the_docs_list_the_exercises_in_the_order_of_the_chapters_that_set_them():
-    index = (DOCS / "course" / "index.md").read_text(encoding="utf-8")
-    chapters = re.findall(r"^\| \[.*?\]\((\w+)\.md\) \|", index, re.MULTILINE)
-    assert len(chapters) == 7
-    set_in = {name: [] for name in EXERCISES}
-    for number, chapter in enumerate(chapters, 1):
-        page = (DOCS / "course" / f"{chapter}.md").read_text(encoding="utf-8")
-        names = re.findall(r"^python -m spinup_tf2\.exercises (\w+)$", page, re.MULTILINE)
-        for name in names:
-            set_in[name].append(number)
-    assert [*EXERCISES] == sorted(EXERCISES, key=lambda name: set_in[name][0])
-
-    page = (DOCS / "exercises.md").read_text(encoding="utf-8")
-    table = re.findall(r"^\| `(\w+)` \| ([\d, ]+) \|", page, re.MULTILINE)
-    assert table == [(name, ", ".join(map(str, set_in[name]))) for name in EXERCISES]
-    assert {*re.findall(r"^- `(--\w+)", page, re.MULTILINE)} == {"--file", "--solution", "--copy"}

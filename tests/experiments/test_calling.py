@@ -72,19 +72,11 @@ def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
 
     out = capfd.readouterr().out
     before, after = out.split("hello from the experiment\n")
-    assert before == (
-        "Running experiment:\n\nname\n\nwith kwargs:\n\n"
-        '{\n    "env_kwargs":\t{\n        "g":\t5.0\n    },\n    "env_name":\t"Pendulum-v1",\n'
-        f'    "path":\t"{path}",\n    "seed":\t4,\n'
-        '    "x":\t[\n        1,\n        2\n    ]\n}\n\n'
-    )
-    line = "=" * 80
-    run_dir = f"'{tmp_path}/my data/name/name_s4'"
-    assert after == (
-        f"\n\n\n\n\n{line}\nEnd of experiment.\n\n\nPlot results from this run with:\n\n"
-        f"python -m spinup_tf2.run plot {run_dir}/\n\n\nWatch the trained agent with:\n\n"
-        f"python -m spinup_tf2.run test_policy {run_dir}\n\n\n{line}\n\n\n\n\n\n"
-    )
+    assert before.startswith("Running experiment:\n\nname\n\nwith kwargs:\n\n")
+    assert '"g":\t5.0\n' in before
+    assert "End of experiment." in after
+    for command in ("plot", "test_policy"):
+        assert f"run {command} '{tmp_path}/my data/name/name_s4'" in after
 
 
 @pytest.mark.parametrize("chosen", [None, "0"])

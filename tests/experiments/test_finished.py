@@ -212,11 +212,11 @@ def test_python_skips_as_the_command_line_does(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        (None, (0, None)),
-        ("Epoch\tAverageEpRet\n", (0, None)),
-        ("Epoch\tAverageEpRet\n0\t1.5\n1\t2", (1, 1.5)),  # the last row is on its way
-        ("Epoch\tAverageEpRet\n0\t1.5\n1\t\n2\tnan\n", (3, 1.5)),
-        ("Epoch\tAverageEpRet\n0\n", (1, None)),
+        (None, (0, [])),
+        ("Epoch\tAverageEpRet\n", (0, [])),
+        ("Epoch\tAverageEpRet\n0\t1.5\n1\t2", (1, [1.5])),  # the last row is on its way
+        ("Epoch\tAverageEpRet\n0\t1.5\n1\t\n2\tnan\n", (3, [1.5])),
+        ("Epoch\tAverageEpRet\n0\n", (1, [])),
     ],
 )
 def test_progress(rows, expected, tmp_path):

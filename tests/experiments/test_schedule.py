@@ -18,7 +18,7 @@ from spinup_tf2.experiments import grid as grids
 from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
-from spinup_tf2.experiments.outcomes import Outcome, summary
+from spinup_tf2.experiments.outcomes import Outcome, not_improved, summary
 from spinup_tf2.parallel import launch, launched
 from spinup_tf2.utils.logx import Logger
 from tests.experiments.fakes import execute, overlapping, wait_for
@@ -345,3 +345,29 @@ def test_durations(seconds, text):
     said = summary([Outcome(experiment, 1)], seconds, None)
     assert f"1 experiments: 1 not begun, in {text}:" in said
     assert "does the rest" not in said  # nothing is known of another function
+
+
+# ---------------------------------------------------------------- what has not learned
+
+
+@pytest.mark.parametrize(
+    ("returns", "said"),
+    [
+        ([-200.0] * 20, "(-200 in the first tenth of the epochs, -200 in the last)"),
+        ([5, 7, *[9] * 16, 6, 6], "(6 in the first tenth of the epochs, 6 in the last)"),
+        ([5, 7, *[1] * 16, 6, 7], ""),
+        ([5] * 9, ""),
+        (["", 3, *[9] * 16, 1, 2, ""], "(3 in the first tenth of the epochs, 2 in the last)"),
+    ],
+)
+def test_a_run_that_has_not_improved_says_so(tmp_path, returns, said):
+    lines = ["Epoch\tAverageEpRet", *(f"{i}\t{x}" for i, x in enumerate(returns))]
+    (tmp_path / "progress.txt").write_text("\n".join([*lines, ""]))
+    kwargs, logger_kwargs = dict(env_name="MountainCar-v0"), dict(output_dir=str(tmp_path))
+    ppo = NamedAlgorithm("ppo")
+    text = not_improved(Experiment("first", ppo, kwargs, logger_kwargs))
+    assert said in text
+    assert bool(said) == ("tuned settings for MountainCar-v0: --preset classic." in text)
+    logger_kwargs["preset"] = "classic"
+    text = not_improved(Experiment("first", ppo, kwargs, logger_kwargs))
+    assert bool(said) == text.endswith("Try other settings.")

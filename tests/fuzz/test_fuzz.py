@@ -32,9 +32,9 @@ from tests.sensor import watch
 
 RUN = Path(__file__).parents[2] / "data" / "ppo_cartpole" / "ppo_cartpole_s0"
 
-# How many inputs each test tries: ten thousand in all.
-INPUTS = dict(arguments=3500, commands=1000, resume=400, config=500, progress=500, figure=20)
-INPUTS |= dict(env_spec=1200, model_info=1000, weights=300, manifest=1000, ranks=800)
+# How many inputs each test tries: five thousand in all.
+INPUTS = dict(arguments=1600, commands=600, resume=200, config=250, progress=250, figure=10)
+INPUTS |= dict(env_spec=600, model_info=450, weights=200, manifest=500, ranks=400)
 pytestmark = pytest.mark.slow
 
 

@@ -105,7 +105,7 @@ JOBS = [
     Job("ppo", "CartPole-v1", UPDATE | PPO_WITH_OPTIONS, 1e-6, 1e-4),
     Job("ppo", "CartPole-v1", UPDATE | PASS_BY_PASS, 1e-6, 1e-4),
     Job("ppo", "CartPole-v1", UPDATE | MEMORY, 1e-6, 1e-4),
-    Job("td3", "Pendulum-v1", OFF_POLICY | dict(policy_delay=3), 1e-3, 1e-3),
+    Job("td3", "Pendulum-v1", OFF_POLICY | dict(policy_delay=3, noise="ou"), 1e-3, 1e-3),
     Job("sac", "Pendulum-v1", OFF_POLICY | dict(alpha="auto"), 1e-3, 1e-3),
     Job("sac", "CartPole-v1", OFF_POLICY, 1e-3, 1e-3),
 ]

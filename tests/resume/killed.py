@@ -30,7 +30,7 @@ RUNS = {
     "trpo": ("CartPole-v1", ON_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | dict(train_pi_iters=3)),
     "a2c": ("CartPole-v1", dict(num_envs=1, steps_per_epoch=160, n_steps=20, max_ep_len=50)),
-    "ddpg": ("Pendulum-v1", OFF_POLICY | dict(replay_size=300)),
+    "ddpg": ("Pendulum-v1", OFF_POLICY | dict(replay_size=300, noise="ou")),
     "td3": ("Pendulum-v1", OFF_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY | dict(alpha="auto", replay_size=300)),
     "dqn": ("CartPole-v1", OFF_POLICY | dict(copy_every=7, num_updates=15, eps_steps=500)),
@@ -77,18 +77,12 @@ def left_by(run_dir: str | os.PathLike) -> dict:
 
     Where it says what time it is, or how many checkpoints there have been, it is left out.
     """
-    import tensorflow as tf
-
     run_dir = Path(run_dir)
     newest = max(run_dir.glob("checkpoint/0*[0-9]"))
     manifest = json.loads((newest / "manifest.json").read_text())
     counters = {key: x for key, x in manifest["counters"].items() if key != "seconds"}
     state = dict(rows=rows_without_time(run_dir / "progress.txt"), counters=counters)
-    variables = tf.train.load_checkpoint(str(run_dir / "tf2_save" / "variables" / "variables"))
-    for key in variables.get_variable_to_shape_map():
-        if key != "_CHECKPOINTABLE_OBJECT_GRAPH":  # names, which a process gives only once
-            state[f"policy: {key}"] = _exactly(variables.get_tensor(key))
-    for path in newest.glob("*.npz"):
+    for path in [run_dir / "tf2_save" / "weights.npz", *newest.glob("*.npz")]:
         with np.load(path) as arrays:
             state |= {f"{path.name}: {name}": _exactly(arrays[name]) for name in arrays.files}
     return state

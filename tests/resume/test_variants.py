@@ -132,7 +132,8 @@ VARIANTS = {
     "sac with choices": (
         "sac", "CartPole-v1", OFF_POLICY | dict(num_envs=3, steps_per_epoch=180), 130,
     ),
-    "ddpg before its first update": ("ddpg", "Pendulum-v1", OFF_POLICY, 77),
+    "ddpg before its first update": ("ddpg", "Pendulum-v1", OFF_POLICY | dict(noise="ou"), 77),
+    "td3 with correlated noise": ("td3", "Pendulum-v1", OFF_POLICY | dict(noise="ou"), 410),
     "dqn in mid-epoch": (
         "dqn",
         "CartPole-v1",

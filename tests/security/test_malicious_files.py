@@ -29,6 +29,8 @@ from spinup_tf2.utils.logx import EpochLogger
 from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch
 
+pytestmark = pytest.mark.saved_model
+
 RUNS = Path(__file__).parents[2] / "data" / "ppo_cartpole"
 
 CODE = "__import__('os').mkdir({!r})"

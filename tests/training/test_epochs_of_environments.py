@@ -1,5 +1,8 @@
 """Environments that want to know how far the training is: they have a method `add_epoch`."""
 
+import sys
+
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +12,9 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.training.replay import ActionLog
 from tests.off_policy_runs import train as train_off_policy
 from tests.on_policy_runs import FromShow, train
+
+# Or the processes of environments would import this file, and TensorFlow with it.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class Curriculum(FromShow):
@@ -100,13 +106,12 @@ def mean_rewards(rows, column="AverageEpRet"):
     return [float(row[column]) / 30 for row in rows if row[column]]
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_ppo_tells_them_after_each_update_also_when_it_is_resumed(tmp_path, deterministic):
+def test_ppo_tells_them_after_each_update_also_when_it_is_resumed(tmp_path):
     """An epoch is two episodes long, so that each return is 30 times the epochs before.
 
     Test episodes are of the stage that has been trained.
     """
-    more = dict(steps_per_epoch=60, deterministic_resume=deterministic, num_test_episodes=3)
+    more = dict(steps_per_epoch=60, deterministic_resume=True, num_test_episodes=3)
     _, rows = train(ppo, tmp_path, Curriculum, epochs=2, **more)
     assert mean_rewards(rows) == [0, 1]
     _, rows = train(ppo, tmp_path, Curriculum, epochs=4, resume=True, **more)

@@ -1,8 +1,10 @@
 """Evaluation without noise, beside training with it; episodes that succeed or fail."""
 
 import functools
+import sys
 from types import SimpleNamespace
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -23,6 +25,9 @@ from spinup_tf2.training.rows import log_successes
 from spinup_tf2.utils.logx import EpochLogger
 from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import train
+
+# Or the processes of environments would import this file, and TensorFlow with it.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 TEST_COLUMNS = [f"{statistic}TestEpRet" for statistic in ("Average", "Std", "Max", "Min")]
 TEST_COLUMNS += ["TestEpLen", "TestSuccessRate"]

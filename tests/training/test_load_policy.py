@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
 
 from spinup_tf2 import ppo
 from spinup_tf2.core.nets.acting import Actor
@@ -30,6 +31,8 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 from tests.on_policy_runs import Identity
+
+pytestmark = pytest.mark.saved_model
 
 OBS = spaces.Box(-1, 1, (4,))
 MIXED = spaces.Dict({"b": spaces.Discrete(3), "a": spaces.Box(-1, 1, (2, 2))})
@@ -92,10 +95,10 @@ def entry(**changes):
         (OBS, DISCRETE, MLPActorCritic, dict(hidden_sizes=(), activation=None)),
         (OBS, CHOICES, MLPActorCritic, dict(hidden_sizes=(8, 6), shared=True)),
         (IMAGES, BITS, CNNActorCritic, dict(conv="nature", hidden_sizes=[7])),
-        (IMAGES, BOX, CNNActorCritic, dict(conv="impala", hidden_sizes=[7], background=0.4)),
+        (IMAGES, BOX, CNNActorCritic, dict(conv="small", hidden_sizes=[7], background=0.4)),
         (CHANNELS_FIRST, DISCRETE, CNNActorCritic, dict(conv=((4, 3, 2), (5, 3, 3)), shared=False)),
     ],
-    ids=["mlp", "linear", "shared mlp", "shared", "impala", "cnn"],
+    ids=["mlp", "linear", "shared mlp", "shared", "background", "cnn"],
 )
 def test_on_policy_networks(tmp_path, observation_space, action_space, make, kwargs):
     ac = make(network_observation_space(observation_space), action_space, **kwargs)
@@ -312,7 +315,7 @@ PART = dict(d=-1, pos=np.full((2, 2), 9), choices=[1, 2], bits=np.array([0, 1, 1
         (
             spaces.Discrete(5, start=3),
             [3, 7, np.int64(3), np.array(7)],
-            [2, 8, 3.0, np.array([3, 4, 5]), None],
+            [2, 8, 3.0, np.array([3, 4, 9]), None],
         ),
         (
             PARTS,
@@ -351,6 +354,41 @@ def test_impossible_observations_are_refused(tmp_path, space, possible, impossib
     for obs in impossible:
         with pytest.raises(UserError, match=r"was trained on observations in .* none of them \(."):
             get_action(obs)
+
+
+@pytest.mark.parametrize(
+    ("space", "kwargs"),
+    [
+        (OBS, {}),
+        (MIXED, {}),
+        (spaces.Discrete(4, start=1), {}),
+        (IMAGES, dict(conv="nature", hidden_sizes=[7])),
+    ],
+    ids=["Box", "Dict", "Discrete", "images"],
+)
+@pytest.mark.parametrize("n", [1, 3])
+def test_observations_of_a_vector_environment_are_a_batch(tmp_path, space, kwargs, n):
+    """Samples differ from row to row, as those of single observations do from call to call."""
+    make = CNNActorCritic if kwargs else MLPActorCritic
+    save(tmp_path, make(network_observation_space(space), BOX, **kwargs), space, BOX)
+    batch = batch_space(space, n)
+    batch.seed(0)
+    obs = batch.sample()
+    for deterministic in (True, False):
+        get_action, one_by_one = (load_policy(tmp_path, deterministic, seed=1) for _ in range(2))
+        actions = get_action(obs)
+        assert actions.shape == (n, 3)
+        alone = [one_by_one(each) for each in iterate(batch, obs)]
+        np.testing.assert_allclose(actions, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_what_takes_no_batch_says_so(tmp_path):
+    ac = MLPActorCritic(OBS, BOX, hidden_sizes=(8,), memory="gru", memory_size=3)
+    save(tmp_path, ac, OBS, BOX)
+    get_action = load_policy(tmp_path)
+    for asked in (get_action, lambda obs: get_action.logp(obs, BOX.low)):
+        with pytest.raises(UserError, match=r"it has shape \(8,\) instead of \(4,\)"):
+            asked(np.zeros((2, 4)))
 
 
 @pytest.fixture(scope="module")

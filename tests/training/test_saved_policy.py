@@ -12,6 +12,8 @@ from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
+pytestmark = pytest.mark.saved_model
+
 OBS = spaces.Box(-1, 1, (4,))
 IMAGES = spaces.Box(0, 255, (36, 40, 1), np.uint8)
 BOX = spaces.Box(np.array([[-2.0, 0.0, 5.0]]), np.array([[1.0, 10.0, 5.5]]), dtype=np.float64)

@@ -18,6 +18,8 @@ from spinup_tf2.parallel import mpi
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from tests.fake_mpi import run_ranks
 
+pytestmark = pytest.mark.saved_model
+
 TABLE = """\
 ---------------------------------------------
 |                   Epoch |               0 |

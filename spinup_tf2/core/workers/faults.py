@@ -20,7 +20,7 @@ from spinup_tf2.core.workers.randomness import (
     seed_global_generators,
 )
 from spinup_tf2.envs.protocol import ProtocolError
-from spinup_tf2.errors import UserError, kind_and_line, one_line
+from spinup_tf2.errors import UserError, kind_and_line, one_line, place_of
 from spinup_tf2.files.printing import lose_lines, say
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.parallel.stopping import SIGNALS
@@ -62,10 +62,9 @@ def environment_failed(error: Exception, episode: int, seed: int | None, step: i
         return UserError(f"The environment refuses what it is given, {where}: {error}")
     if isinstance(error, ProtocolError):
         return UserError(error.sentence("The environment", where))
-    *_, place = traceback.extract_tb(error.__traceback__)
     return UserError(
-        f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "
-        f"{where}. Correct the environment; env_retries holds for training only."
+        f"The environment raised {kind_and_line(error)} ({place_of(error)}), {where}. Correct the "
+        "environment; env_retries holds for training only."
     )
 
 
@@ -222,8 +221,10 @@ class SupervisedEnv(gym.Wrapper):
         self._failed = True
         if self._retries:
             advice = f"It had been created again {self._retries} times before (env_retries)"
-        else:
+        elif self._steps:
             advice = "With env_retries=1 or more it would be created again, and training continue"
+        else:  # a new one would most likely fail again
+            advice = "Correct the environment, which has not made a step yet"
         raise EnvironmentFailure(f"{text}. {advice}.") from error
 
 

@@ -6,10 +6,8 @@ import pytest
 import tensorflow as tf
 
 from spinup_tf2 import vpg
-from spinup_tf2.arguments import rules as arguments
 from spinup_tf2.core.nets.checks import check_keras
 from spinup_tf2.core.nets.layers import (
-    LAYERS_OF,
     cnn,
     count_variables,
     tanh,
@@ -170,10 +168,6 @@ def test_channels_may_come_first(conv):
     expected = last(image)
     np.testing.assert_allclose(first(image.transpose(0, 3, 1, 2)), expected, atol=1e-6)
     assert np.ptp(expected) > 0
-
-
-def test_names_of_convolutions_are_those_that_arguments_may_have():
-    assert (*LAYERS_OF, "impala") == arguments.CONVOLUTIONS
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ from spinup_tf2.training.saved_policy import SavedPolicy
 from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import FromShow, train
 
+pytestmark = pytest.mark.saved_model
+
 OBS, ACT = spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,))
 
 

@@ -12,8 +12,6 @@ from gymnasium import spaces
 from spinup_tf2.core.nets.checks import make_q_actor_critic
 from spinup_tf2.core.nets.distributions import mode, sample, sample_and_log_prob
 from spinup_tf2.core.nets.heads import (
-    LOG_STD_MAX,
-    LOG_STD_MIN,
     SquashedGaussianPolicy,
 )
 from spinup_tf2.core.nets.layers import count_variables
@@ -64,14 +62,6 @@ def test_gradients_where_tanh_rounds_to_one_are_finite():
         _, logp = sample_and_log_prob(policy(tf.concat([mean, log_std], -1)), tf.ones((1, 1)))
     gradients = tape.gradient(logp, [mean, log_std])
     np.testing.assert_allclose(np.ravel(gradients), [2, 1], rtol=1e-5)
-
-
-def test_log_std_is_clipped():
-    distribution = squashed([[0.0, 0.0, 0.0]], [[-50.0, 1.0, 50.0]])
-    np.testing.assert_allclose(
-        np.log(distribution.distribution.stddev()), [[LOG_STD_MIN, 1, LOG_STD_MAX]], rtol=1e-6
-    )
-    assert (LOG_STD_MIN, LOG_STD_MAX) == (-20, 2)  # Spinning Up's
 
 
 # ------------------------------------------------------------------------------- networks

@@ -122,20 +122,21 @@ def play(env_fn, steps, num_envs=2, **kwargs):
 
 @every
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "told", "advice"),
     [
-        (("step", 6), "in step 3 of its episode, after 6 steps in all"),
-        (("reset", 0), "when it was reset, after 0 steps in all"),
-        (("reset", 2), "when it was reset, after 8 steps in all"),  # of its own accord
+        (("step", 6), "in step 3 of its episode, after 6 steps in all", "With env_retries=1"),
+        (("reset", 0), "when it was reset, after 0 steps in all", "Correct the environment"),
+        # of its own accord
+        (("reset", 2), "when it was reset, after 8 steps in all", "With env_retries=1"),
     ],
 )
-def test_one_error_names_the_environment(vectorization, where, told, stderr, recwarn):
+def test_one_error_names_the_environment(vectorization, where, told, advice, stderr, recwarn):
     """Environment 1 of two fails; an episode has four steps."""
     with pytest.raises(EnvironmentFailure) as failed:
         play(partial(Faulty, where=where), 20, vectorization=vectorization)
     message = str(failed.value)
     assert re.match(r"environment 1 \(Faulty, rank 0 on \S+\) raised ValueError: the arm", message)
-    assert f"\nis broken, {told} (last seed: {SEED}). With env_retries=1" in message
+    assert f"\nis broken, {told} (last seed: {SEED}). {advice}" in message
     cause = failed.value.__cause__
     if vectorization != "async":
         assert isinstance(cause, ValueError)

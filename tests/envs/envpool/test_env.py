@@ -5,7 +5,6 @@ import pickle
 import sys
 
 import gymnasium as gym
-import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
@@ -74,12 +73,6 @@ def test_copies_begin_with_a_reset_of_their_own():
     levels = first_levels(env, 2, seed=1)
     for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert first_levels(other, 2, seed=1) == levels
-
-
-def test_infos_are_of_one_environment():
-    _, info = count().reset(seed=0)
-    assert {*info} == {"elapsed_step", "level_seed", "prev_level_complete"}
-    assert np.shape(info["level_seed"]) == ()
 
 
 def test_options_reach_envpool():

@@ -42,14 +42,6 @@ def test_levels(stand_in):
     assert len({int(env.reset()[1]["level_seed"]) for _ in range(20)}) == 20
 
 
-def test_keys():
-    keys = ProcgenEnv.get_keys_to_action(None)
-    meanings = ProcgenEnv.get_action_meanings(None)
-    assert {meanings[action] for action in keys.values()} == {*meanings} - {"NOOP"}
-    assert meanings[keys["a", "w"]] == "LEFT UP"
-    assert meanings[keys["1",]] == "D"
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -100,15 +92,6 @@ def test_a_seed_and_actions_decide_what_happens(game, tmp_path):
         for x, y in zip(before, play(again, 3), strict=True):
             np.testing.assert_array_equal(x, y)
     assert any((x != y).any() for x, y in zip(before, play(env, 4), strict=False))
-
-
-@pytest.mark.usefixtures("played")
-@pytest.mark.parametrize(
-    ("game", "mode"),
-    [("bigfish", "hard"), ("maze", "memory"), ("ninja", "exploration"), ("chaser", "extreme")],
-)
-def test_kinds_of_levels(game, mode):
-    ProcgenEnv(game, distribution_mode=mode).reset(seed=0)
 
 
 @pytest.mark.usefixtures("played")

@@ -47,14 +47,6 @@ def test_nothing_changes(stand_in, monkeypatch, max_ep_len):
         assert_equal(answers, steps(envs))
 
 
-def test_all_are_waited_for_at_once(stand_in):
-    with VectorEnv(count(length=1000), N) as envs:
-        envs.reset()
-        for _ in range(10):
-            envs.step(np.zeros(N, int))
-        assert envs._groups[0][0]._pool._pool.steps == 10
-
-
 class Twice(gym.Wrapper):
     def step(self, action):
         self.env.step(action)

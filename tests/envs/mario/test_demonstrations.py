@@ -71,13 +71,6 @@ def test_a_demonstration_of_another_version_is_told():
     env.reset(options={"demonstration": 0.05})
 
 
-def test_there_is_none_of_other_levels_and_of_the_whole_game():
-    with pytest.raises(UserError, match=r"no demonstration of 1-3; there are some of 1-1, 1-2"):
-        mario(stages=["1-3"]).reset(options={"demonstration": 0.5})
-    with pytest.raises(UserError, match="single levels only; give stages"):
-        mario(stages=None).reset(options={"demonstration": 0.5})
-
-
 # ------------------------------------------------------------------------------------ training
 
 

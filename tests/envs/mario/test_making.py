@@ -94,18 +94,6 @@ def test_sizes_of_files_that_may_come_from_anybody(too_large, tmp_path):
 # ---------------------------------------------------------------- create_train_env
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((9, 1, "simple"), "SuperMarioBros-9-1-v0 is not Super Mario Bros"),
-        ((1, 1, "complx"), "actions is 'complx'; it must be one of right, simple"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(UserError, match=message):
-        create_train_env(*arguments)
-
-
 def test_videos_have_every_frame(tmp_path, capfd):
     """Two episodes of 6 and 3 steps: the first picture and 4 of each step, at 60 a second."""
     pytest.importorskip("imageio_ffmpeg", reason='needs: pip install ".[video]"')

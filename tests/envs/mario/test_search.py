@@ -7,11 +7,10 @@ import pytest
 
 from spinup_tf2.envs.mario import search
 from spinup_tf2.envs.mario.demonstrations import (
-    play_step,
     reaches_flag,
     written_out,
 )
-from spinup_tf2.envs.mario.search import CONSOLES, Consoles, Search
+from spinup_tf2.envs.mario.search import Search
 from tests.envs.mario.consoles import (
     AT_THE_FLAG,
     FALLS,
@@ -106,15 +105,6 @@ def test_a_plan_clears_the_course_on_another_console():
     assert not reaches_flag(LEVEL, "r" * len(plan), Courses(pits=PITS))
 
 
-def test_consoles_are_never_reset_a_second_time_and_are_closed():
-    """The start after the console's reset button is another one."""
-    courses = Courses(pits=PITS, walls=[(100, 124, 500)])
-    assert Search(LEVEL, make_core=courses).run()
-    assert len(courses.made) >= CONSOLES
-    assert courses.open <= CONSOLES
-    assert all(each.resets == 1 and each.closed == 1 for each in courses.made)
-
-
 def test_a_dead_end_is_left_again():
     """What shuts the way is behind several pieces of the plan."""
     walls = [(100, 124, 500)]
@@ -125,13 +115,6 @@ def test_a_dead_end_is_left_again():
     assert reaches_flag(LEVEL, plan, Courses(walls=walls))
     assert "jjj" in plan[7:11]  # from 100 to 124
     assert re.fullmatch(r"part 1, x [\d,]+; [\d,]+ steps", lines[0])
-
-
-def test_a_search_ends_with_its_budget():
-    found = Search(LEVEL, budget=3000, make_core=Courses(pits=[(300, 301 + 2 * FLAG)]))
-    found._letters = lambda piece, number, place: "r" * search.HORIZON  # never A
-    assert found.run() is None
-    assert 3000 <= found.steps < 3000 + search.CONTINUATIONS * search.HORIZON + 500
 
 
 # ---------------------------------------------------------------------- with something in advance
@@ -188,26 +171,6 @@ def test_a_plan_after_frames_of_doing_nothing(holds, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------- consoles
-
-
-def test_consoles_go_on_from_where_they_stand():
-    courses = Courses()
-    consoles = Consoles(LEVEL, courses)
-    plans = ["r" * (10 * n) for n in range(8)]
-    for plan in plans:
-        game = consoles.at(plan)
-        assert game.x == 40 + 8 * len(plan)
-    assert len(courses.made) == CONSOLES
-    # The first four begin at the start; each of the others is ahead of the last by forty steps.
-    assert consoles.steps == sum((0, 10, 20, 30)) + 4 * 40
-    game = consoles.at(plans[-1])
-    play_step(game, "r")
-    assert consoles.at(plans[-1]) is game
-    assert consoles.at("j").x == 40 + 8
-    assert len(courses.made) == CONSOLES + 1
-    assert sum(each.closed for each in courses.made) == 1
-    consoles.close()
-    assert all(each.closed == 1 for each in courses.made)
 
 
 # ------------------------------------------------------------------------------------- the file

@@ -1,11 +1,8 @@
 """The window in which Super Mario Bros is shown, without a screen: SDL's dummy driver."""
 
-import sys
-
 import numpy as np
 import pytest
 
-from spinup_tf2.errors import UserError
 from tests.envs.mario.consoles import fake_mario
 
 pygame = pytest.importorskip("pygame")
@@ -54,12 +51,6 @@ def test_closing_the_window_is_an_interrupt():
     pygame.event.post(pygame.event.Event(pygame.QUIT))
     with pytest.raises(KeyboardInterrupt, match="the window was closed"):
         one.show(np.zeros((2, 4, 3), np.uint8))
-
-
-def test_without_pygame_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
-        Window(2, 4, 60)
 
 
 def test_every_frame_is_shown(shown):
