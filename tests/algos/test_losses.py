@@ -113,14 +113,14 @@ def test_clipped_objective_by_hand():
 
 
 def test_penalty_by_hand():
-    """Ratios 2 and 0.5, advantages 1 and -4: r A = 2, -2. KL 0.1 and 0.3, beta = 5.
+    """Ratios 2 and 0.5, advantages 1 and -2: r A = 2, -1. KL 0.1 and 0.3, beta = 5.
 
-    -(2 - 2) / 2 + 5 * 0.2 = 1
+    -(2 - 1) / 2 + 5 * 0.2 = 0.5
     """
     old = tf.constant([-1.0, -0.5])
-    adv, kl = tf.constant([1.0, -4.0]), tf.constant([0.1, 0.3])
+    adv, kl = tf.constant([1.0, -2.0]), tf.constant([0.1, 0.3])
     loss, info = ppo.penalty_loss(old + tf.math.log([2.0, 0.5]), old, adv, kl, 5.0)
-    assert float(loss) == pytest.approx(1, rel=1e-6)
+    assert float(loss) == pytest.approx(0.5, rel=1e-6)
     assert float(info["KL"]) == pytest.approx(0.2, rel=1e-6)
     assert float(info["Entropy"]) == pytest.approx(0.75)  # -(-1 - 0.5 + log 2 - log 2) / 2
 
