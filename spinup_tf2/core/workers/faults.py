@@ -35,7 +35,8 @@ class EnvironmentFailure(RuntimeError):
     """
 
     def __reduce__(self):
-        return _failure_elsewhere, (str(self), self.__cause__ and _traceback(self.__cause__))
+        cause = self.__cause__ and "".join(traceback.format_exception(self.__cause__))
+        return _failure_elsewhere, (str(self), cause)
 
 
 def label_of(env: gym.Env, index: int) -> str:
@@ -72,10 +73,6 @@ def _failure_elsewhere(message, trace):
     failure = EnvironmentFailure(message)
     failure.__cause__ = trace and RemoteTraceback(f'\n"""\n{trace}"""')
     return failure
-
-
-def _traceback(error):
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
 
 def _what(error):
