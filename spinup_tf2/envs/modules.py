@@ -329,11 +329,8 @@ def _registrations(dist):
     for entry in dist.entry_points:
         if entry.group == _GROUP:
             ids = "" if entry.name.startswith("__") else rf"{re.escape(entry.name)}/|[^/]+$"
-            yield (
-                entry.module.removesuffix(".__init__"),
-                entry.attr,
-                "|".join(known.values()) or ids,
-            )
+            module = entry.module.removesuffix(".__init__")
+            yield module, entry.attr, "|".join(known.values()) or ids
 
 
 def _is_installed(name):
