@@ -171,6 +171,8 @@ def _break_names(app, pagename, templatename, context, doctree):
 
     if "body" in context:
         body = _LONG_NAME.sub(broken, context["body"])
+        # From the source back to the page; wrong where a name is that of another module's, too.
+        body = re.sub(r'<a class="viewcode-back".*?</a>', "", body)
         context["body"] = re.sub(r"(</strong>(?: \(<em>.*?</em>\))?) -- ", r"\1: ", body)
 
 
