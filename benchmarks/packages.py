@@ -44,44 +44,32 @@ def environment(folder: Path, base: Path | None = None) -> Path:
     return python
 
 
-class Trial:
-    """A folder with a virtual environment and a log, in which a package is tried."""
-
-    def __init__(self, folder: Path, base: Path):
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self.log = (folder / "log.txt").open("w")
-        self.python = environment(folder / "venv", base)
-
-    def run(self, *command: str, timeout: float = 600) -> bool:
-        """Run a command and return whether it ended well."""
-        print("$", shlex.join(command), file=self.log, flush=True)
-        try:
-            variables = os.environ | {"SPINUP_TF2_DATA_DIR": "data", "PYTHONPATH": ""}
-            done = subprocess.run(
-                [*command],
-                **dict(cwd=self.folder, env=variables, stdin=subprocess.DEVNULL, timeout=timeout),
-                **dict(stdout=self.log, stderr=subprocess.STDOUT),
-            )
-        except subprocess.TimeoutExpired:
-            return False
-        print("exit status", done.returncode, file=self.log, flush=True)
-        return done.returncode == 0
+def works(folder: Path, *command: str) -> bool:
+    """Run a command in the folder of a package, with its log, and return whether it ended well."""
+    variables = os.environ | {"SPINUP_TF2_DATA_DIR": "data", "PYTHONPATH": ""}
+    with (folder / "log.txt").open("a") as log:
+        print("$", shlex.join(command), file=log, flush=True)
+        given = dict(cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        status = subprocess.run(["timeout", "600", *command], **given).returncode
+        print("exit status", status, file=log)
+    return status == 0
 
 
 def row(name: str, entry: dict, work: Path) -> str:
     """Try a package, and return its row of the table."""
-    base, trial = work / "base", Trial(work / name, work / "base")
-    pip = [str(base / "bin" / "python"), "-m", "pip", f"--python={trial.python}"]
+    folder, base = work / name, work / "base"
+    python = str(environment(folder / "venv", base))
+    pip = [str(base / "bin" / "python"), "-m", "pip", f"--python={python}"]
+    (folder / "log.txt").unlink(missing_ok=True)
     given = {"install": name, "algo": "ppo", "flags": "", "note": "", **entry}
     off_policy = given["algo"] in ("ddpg", "dqn", "sac", "td3")
     given["short"] = OFF_POLICY if off_policy else ON_POLICY
     constraints = f"-c{work / 'constraints.txt'}"
     cells = ["-"] * len(COMMANDS)
-    if trial.run(*pip, "install", "-q", constraints, *shlex.split(given["install"])):
+    if works(folder, *pip, "install", "-q", constraints, *shlex.split(given["install"])):
         for i, command in enumerate(COMMANDS):
             words = shlex.split(command.format(**given))
-            worked = trial.run(str(trial.python), "-m", "spinup_tf2.run", *words)
+            worked = works(folder, python, "-m", "spinup_tf2.run", *words)
             cells[i] = "yes" if worked else "no"
             if cells[0] == "no":
                 break
@@ -89,16 +77,17 @@ def row(name: str, entry: dict, work: Path) -> str:
     shown = subprocess.run([*pip, "show", package], capture_output=True, text=True).stdout
     version = re.findall(r"^Version: (.*)", shown, re.MULTILINE) or ["-"]
     tried = " ".join([given["algo"], "--env", given["env"], given["flags"]]).strip()
-    columns = [f"`{given['install']}`", f"`{tried}`", *cells, given["note"]]
-    return f"| {' | '.join([*columns, *version, str(datetime.date.today())])} |"
+    when = f"{version[0]}, {datetime.date.today()}"
+    columns = [f"`{given['install']}`", f"`{tried}`", *cells, given["note"], when]
+    return f"| {' | '.join(columns)} |"
 
 
 def write(made: str) -> None:
-    """Write a row into the table of the page, in the place of the one for the same command."""
+    """Write a row into the table of the page, in the place of the one for the same package."""
     head, rows, tail = re.fullmatch(
         r"(.*\n\| `pip install` .*?\n[-| ]+\n)(.*?\n)(\n.*)", PAGE.read_text("utf-8"), re.DOTALL
     ).groups()
-    kept = {line.split("|")[2]: line for line in [*rows.splitlines(), made]}
+    kept = {line.split("|")[1]: line for line in [*rows.splitlines(), made]}
     PAGE.write_text(head + "\n".join(sorted(kept.values())) + "\n" + tail, encoding="utf-8")
 
 

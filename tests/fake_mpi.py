@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from spinup_tf2.parallel import mpi, tensors
 
-_REDUCE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "PROD": np.multiply}
+# MPI libraries compare with < and >, and so may ignore a NaN.
+_REDUCE = {"SUM": np.add, "MIN": np.fmin, "MAX": np.fmax, "PROD": np.multiply}
 _this_thread = threading.local()
 
 

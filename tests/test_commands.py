@@ -33,6 +33,8 @@ NOT_RUN = {
     r"\bsrun ": "needs Slurm",
     r"/somewhere/openmpi": "installs Open MPI",
     r"procgen/|EnvPool-v0|bigfish(_skip)?_s0": "needs the extra procgen, which dev leaves out",
+    r"MiniGrid|/minigrid_s0|PushT": "needs packages that dev leaves out; the page has a date",
+    r"benchmarks/packages\.py|^export PYGLET": "installs packages, into environments of its own",
     # without an end
     r"^tensorboard ": "a server",
     r"^jupyter lab": "a server; tests/test_notebooks.py runs the notebook's cells",

@@ -78,9 +78,9 @@ class EnvFn:
             gym.spec(env_id)
         except gym.error.Error as error:
             raise UserError(
-                f"{env_id} is not registered with gymnasium.{reason} {one_line(error)} An environment "
-                "of another package is given as package:EnvId, and one of your own as module:EnvId "
-                "with the module that registers it."
+                f"{env_id} is not registered with gymnasium.{reason} {one_line(error)} Give an "
+                "environment of another package as package:EnvId, and one of your own as "
+                "module:EnvId with the module that registers it."
             ) from error
         try:
             return gym.make(env_id, **kwargs)

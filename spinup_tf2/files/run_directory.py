@@ -29,7 +29,7 @@ PRINTED_TO = "SPINUP_TF2_OUTPUT"
 
 # Files that a run leaves in its directory, and those that a crash may leave (see atomic_save).
 _RUN_FILES = re.compile(
-    r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"
+    r"(config\.json|env_spec\.json|progress\.txt|vars[0-9]*\.pkl|tf2_save[0-9]*|checkpoint|"
     r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old)?"
 )
 

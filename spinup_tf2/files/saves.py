@@ -52,7 +52,7 @@ def _saves(fpath):
     saves = {}
     # In this order tf2_save takes precedence over tf2_save.old, which a crash may leave behind.
     for name in sorted(os.listdir(fpath), reverse=True):
-        match = re.fullmatch(r"tf2_save(\d*)(\.old)?", name)
+        match = re.fullmatch(r"tf2_save([0-9]*)(\.old)?", name)
         if match and os.path.isdir(os.path.join(fpath, name)):
             saves[int(match[1] or -1)] = os.path.join(fpath, name)
     return saves

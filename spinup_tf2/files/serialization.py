@@ -11,15 +11,18 @@ _KEY_TYPES = (str, int, float, bool, type(None))
 
 # What is named like this is hidden: the record is printed, passed around, and sent to trackers.
 _SECRET = (
-    r"(?:(?:pass(?:word|wd|phrase)|pwd|secret|credential|(?:api|access|private)[_-]?key|cookie)s?"
-    r"|token|authorization|(?<![a-z])(?:auth|pass))"
+    r"(?:(?:pass(?:word|wd|phrase|code)|pwd|secret|credential|cookie|session[_-]?(?:id|key)|"
+    r"(?:api|access|account|private|ssh|signing|encryption)[_-]?key)(?:s|key|\d+)?(?:[_-]\w{0,20})?"
+    r"|(?:token|authorization|bearer|(?<![a-z])(?:auth|pass|pw|jwt))[\d_]*)"
 )
 _HIDDEN = "..."
 _SECRET_NAME = re.compile(_SECRET + r"\Z", re.IGNORECASE)
 # In texts: `password=hunter2`, `'api_key': 'abc'`, `Authorization: Bearer abc`, user:password@host.
 _IN_TEXT = re.compile(
-    rf"""({_SECRET}['"]?\s*[:=]\s*)(?:'[^']*'|"[^"]*"|(?:(?:bearer|basic) )?[^\s,;&)}}\]'"]+)"""
-    r"""|(?<=://)[^\s/'"]+(?=@)""",
+    rf"""({_SECRET}['"]?\s*[:=]\s*|--[\w-]{{0,20}}?{_SECRET}\s+|[?&](?:key|sig|signature)=)"""
+    r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|"""
+    r"""(?:(?:bearer|basic|digest|token) )?[^\s,;&)}\]'"]+)"""
+    r"""|(?<=://)[^\s/'"]+(?=@)|(?<=bearer )[^\s,;'"]{6,}""",
     re.IGNORECASE,
 )
 
@@ -58,20 +61,23 @@ def _convert(obj, parents, inside):
         obj = obj.item()
     if isinstance(obj, float) and not math.isfinite(obj):
         return str(obj)
-    if isinstance(obj, str):
-        return _without_secrets(obj)
-    if is_json_serializable(obj) and _is_harmless(obj):
-        return obj
+    if isinstance(obj, _KEY_TYPES):
+        return _without_secrets(obj) if isinstance(obj, str) else obj
     if "lambda" not in str(getattr(obj, "__name__", "lambda")):
         return str(obj.__name__)
     if any(obj is parent for parent in parents):
         return "..." if isinstance(obj, dict | list | tuple) else _text(obj)
 
     parents = (*parents, obj)
+    if isinstance(obj, tuple) and hasattr(obj, "_asdict"):
+        obj = obj._asdict()
     if isinstance(obj, dict):
         return _convert_dict(obj, parents, inside)
     if isinstance(obj, list | tuple):
-        return [_convert(member, parents, inside) for member in obj]
+        if len(obj) == 2 and isinstance(obj[0], str) and _is_secret(*obj):
+            return [obj[0], _HIDDEN]  # an entry of a list of headers
+        members = [_convert(member, parents, inside) for member in obj]
+        return tuple(members) if isinstance(obj, tuple) else members
     if isinstance(obj, set | frozenset):
         return sorted((_convert(member, parents, inside) for member in obj), key=str)
     if getattr(obj, "__dict__", None) and not inside:
@@ -79,20 +85,15 @@ def _convert(obj, parents, inside):
     return _text(obj)
 
 
-def _is_harmless(obj):
-    """Return whether JSON represents an object without NaN, infinity and secrets."""
-    try:
-        return not _IN_TEXT.search(json.dumps(obj, allow_nan=False))
-    except ValueError:
-        return False
+def _is_secret(name, value):
+    return _SECRET_NAME.search(name) and not isinstance(value, bool | None)
 
 
 def _convert_dict(entries, parents, inside):
     converted = {}
     for key, value in entries.items():
         name = _convert_key(key, parents, inside)
-        secret = _SECRET_NAME.search(name) and not isinstance(value, bool | None)
-        converted[name] = _HIDDEN if secret else _convert(value, parents, inside)
+        converted[name] = _HIDDEN if _is_secret(name, value) else _convert(value, parents, inside)
     return converted
 
 

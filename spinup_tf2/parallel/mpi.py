@@ -275,6 +275,9 @@ def allreduce(x: np.ndarray, buff: np.ndarray, op: str | MPI.Op = "SUM") -> None
     else:
         world.Allreduce(x, buff, op=_operation(op))
         _unlink_shared_memory()
+        if x.dtype.kind == "f" and _operation(op) in map(_operation, ("MIN", "MAX")):
+            nan = np.isnan(x).astype(np.int64)  # MPI may ignore a NaN of one process alone
+            buff[mpi_sum(nan) > 0] = np.nan
     beat()
 
 
@@ -334,8 +337,6 @@ def mpi_op(x: Number, op: str | MPI.Op) -> Number:
         x = x.astype(np.float64)
     buff = np.empty_like(x)
     allreduce(x, buff, op)
-    if op in ("MIN", "MAX") and x.dtype.kind == "f":  # MPI may ignore a NaN of one process alone
-        buff[mpi_sum(np.isnan(x).astype(np.int64)) > 0] = np.nan
     return buff
 
 

@@ -38,10 +38,10 @@ FORMAT = 2
 DIRECTORY = "checkpoint"
 MANIFEST, REPLAY = "manifest.json", "replay"
 
-_SERIAL = re.compile(r"\d{6}")
-_REPLAY_FILE = re.compile(r"\d{6}-rank\d+\.npz")
-_LEFT_OVER = re.compile(r"\d{6}(\.tmp|-rank\d+\.npz)")
-_OWN_FILE = re.compile(r"manifest\.json|rank\d+\.npz")  # in the folder of a checkpoint
+_SERIAL = re.compile(r"[0-9]{6}")
+_REPLAY_FILE = re.compile(r"[0-9]{6}-rank[0-9]+\.npz")
+_LEFT_OVER = re.compile(r"[0-9]{6}(\.tmp|-rank[0-9]+\.npz)")
+_OWN_FILE = re.compile(r"manifest\.json|rank[0-9]+\.npz")  # in the folder of a checkpoint
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -99,9 +99,10 @@ def check_experience(
     t, i, what, component, value = min(found, key=lambda each: each[:3])
     part = f", component {', '.join(map(str, component))}," if component else ""
     said = f"{value:g}, which float32 cannot hold," if np.isfinite(value) else value
+    cast = f" Float32 ends at {_LARGEST:.2g}." if np.isinf(value) else ""
     raise NonFiniteError(
         f"The {what} of {envs.labels[i]}{part} is {said} after step {first_step + t} of epoch "
-        f"{epoch}. {_END} {_REPAIR.format(what)}"
+        f"{epoch}.{cast} {_END} {_REPAIR.format(what)}"
     )
 
 

@@ -98,29 +98,31 @@ def test_vpg_by_hand():
 
 
 def test_clipped_objective_by_hand():
-    """eps = 0.2. Ratios 2, 2, 0.5, 0.5 and advantages 1, -1, 1, -1:
+    """eps = 0.2. Ratios 2, 2, 0.5, 0.25, 1.1 and advantages 2, -1, 3, -4, 10:
 
-    min(2 * 1, 1.2 * 1) = 1.2     min(2 * -1, 1.2 * -1) = -2
-    min(.5 * 1, .8 * 1) = 0.5     min(.5 * -1, .8 * -1) = -0.8
+    min(2 * 2, 1.2 * 2) = 2.4     min(2 * -1, 1.2 * -1) = -2         1.1 * 10 = 11
+    min(.5 * 3, .8 * 3) = 1.5     min(.25 * -4, .8 * -4) = -3.2
     """
-    ratio, adv = tf.constant([2.0, 2.0, 0.5, 0.5]), tf.constant([1.0, -1.0, 1.0, -1.0])
-    loss, info = ppo.policy_loss(tf.math.log(ratio), tf.zeros(4), adv, 0.2)
-    assert float(loss) == pytest.approx(-(1.2 - 2 + 0.5 - 0.8) / 4, rel=1e-6)
-    assert info["ClipFrac"] == 1
-    assert float(info["KL"]) == pytest.approx(-np.mean(np.log(ratio)), abs=1e-6)
+    ratio, adv = np.float32([2, 2, 0.5, 0.25, 1.1]), tf.constant([2.0, -1, 3, -4, 10])
+    old = np.float32([-1, -0.5, -2, -0.1, -0.4])
+    loss, info = ppo.policy_loss(tf.constant(old + np.log(ratio)), old, adv, 0.2)
+    assert float(loss) == pytest.approx(-(2.4 - 2 + 11 + 1.5 - 3.2) / 5, rel=1e-6)
+    assert float(info["ClipFrac"]) == pytest.approx(4 / 5)
+    assert float(info["KL"]) == pytest.approx(np.log(2 / 1.1) / 5, rel=1e-5)
+    assert float(info["Entropy"]) == pytest.approx(4 / 5 + np.log(2 / 1.1) / 5, rel=1e-5)
 
 
 def test_penalty_by_hand():
-    """Ratios 2 and 0.5, advantages 1 and -4: r A = 2, -2. KL 0.1 and 0.3, beta = 5.
+    """Ratios 2 and 0.5, advantages 1 and -2: r A = 2, -1. KL 0.1 and 0.3, beta = 5.
 
-    -(2 - 2) / 2 + 5 * 0.2 = 1
+    -(2 - 1) / 2 + 5 * 0.2 = 0.5
     """
-    logp = tf.math.log([2.0, 0.5])
-    adv, kl = tf.constant([1.0, -4.0]), tf.constant([0.1, 0.3])
-    loss, info = ppo.penalty_loss(logp, tf.zeros(2), adv, kl, 5.0)
-    assert float(loss) == pytest.approx(1, rel=1e-6)
+    old = tf.constant([-1.0, -0.5])
+    adv, kl = tf.constant([1.0, -2.0]), tf.constant([0.1, 0.3])
+    loss, info = ppo.penalty_loss(old + tf.math.log([2.0, 0.5]), old, adv, kl, 5.0)
+    assert float(loss) == pytest.approx(0.5, rel=1e-6)
     assert float(info["KL"]) == pytest.approx(0.2, rel=1e-6)
-    assert float(info["Entropy"]) == pytest.approx(0, abs=1e-6)  # -(log 2 - log 2) / 2
+    assert float(info["Entropy"]) == pytest.approx(0.75)  # -(-1 - 0.5 + log 2 - log 2) / 2
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_an_id_names_the_installed_module_that_is_its_namespace(place):
     with EnvFn("corner/Shop-v0")() as env:
         assert env.spec.id == "corner/Shop-v0"
     assert import_flag("corner/Shop-v0") == " --import corner"
-    with pytest.raises(UserError, match="another package is given as package:EnvId"):
+    with pytest.raises(UserError, match="environment of another package as package:EnvId"):
         EnvFn("beside/Shop-v0")()
 
 

@@ -131,6 +131,12 @@ def test_a_video_has_every_frame_of_an_episode(tmp_path, env, steps, frames):
     assert videos == [(60, [*range(frames)], (42, 36))] * 2
 
 
+def test_a_few_pixels_from_0_to_1_are_a_video_of_readable_size(tmp_path):
+    """As MinAtar draws them."""
+    env = Draws(*[np.full((10, 10, 3), 50 / 255)] * 9)
+    assert film(env, tmp_path, steps=2) == [(60, [5, 5, 5], (160, 160))]
+
+
 def test_recorders_that_share_a_directory_take_other_numbers(tmp_path):
     for _ in range(2):  # the second time, there are videos already
         envs = [record(Brighter(end=end), tmp_path, "game", replace=False) for end in (3, 5)]
@@ -152,7 +158,7 @@ def test_recorders_that_share_a_directory_take_other_numbers(tmp_path):
     ("picture", "returned"),
     [
         (None, r"shape \(\) and dtype object"),
-        (np.zeros((32, 32, 3)), r"shape \(32, 32, 3\) and dtype float64"),
+        (np.full((32, 32, 3), 200.0), r"shape \(32, 32, 3\) and dtype float64"),
         (np.zeros((3, 32, 32), np.uint8), r"shape \(3, 32, 32\) and dtype uint8"),
     ],
 )

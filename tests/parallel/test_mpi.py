@@ -156,10 +156,16 @@ def test_tensorflow_after_a_fork_is_refused_instead_of_waiting_for_ever():
     assert "was forked from one that had used TensorFlow" in queue.get()
 
 
-@pytest.mark.parametrize("op", ["MIN", "MAX"])
+class Op:
+    """As of mpi4py, which the reductions take besides names."""
+
+    def __str__(self):
+        return "MAX"
+
+
+@pytest.mark.parametrize("op", ["MIN", "MAX", Op()])
 @pytest.mark.parametrize("alone", [1, 2])
 def test_nan_of_one_rank_counts(op, alone):
-    """As with MPI libraries that compare with < and >, and so may ignore it."""
     values = [np.nan if rank == alone else float(rank) for rank in range(3)]
     reduced = run_ranks(3, lambda: mpi.mpi_op(np.array([values[mpi.proc_id()], 7.0]), op))
     assert all(np.isnan(each[0]) and each[1] == 7 for each in reduced)

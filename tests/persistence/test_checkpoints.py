@@ -103,11 +103,11 @@ def link(path):
 @pytest.mark.parametrize(
     "name",
     [
-        *("20261127", "999999", "000004", "000000"),
+        *("20261127", "999999", "000004", "000000", "٠٠٠٠٠٤"),
         *("000004.tmp", "261127.tmp", "replay/261127-rank0.npz"),
     ],
 )
-def test_what_somebody_else_has_put_there_is_neither_used_nor_removed(three, name, put):
+def test_what_somebody_else_has_put_there_is_neither_used_nor_removed(three, capsys, name, put):
     root = three / "checkpoint"
     if put is copy and name.startswith(("000004.tmp", "replay")):
         pytest.skip("what a crash leaves looks like this")
@@ -118,6 +118,7 @@ def test_what_somebody_else_has_put_there_is_neither_used_nor_removed(three, nam
     theirs |= {path: path.read_bytes() for path in (root / name).glob("*.npz")}
     saved = Checkpoints(three).newest()
     assert_is(saved, 3)
+    assert capsys.readouterr().out == ""
     checkpoints = Checkpoints(three, saved=saved)
     for number in (4, 5, 6):
         save(checkpoints, number)

@@ -13,14 +13,7 @@ from spinup_tf2.results import ls
 from spinup_tf2.results.ls import find_runs
 from tests.checkpoints import signed, write_checkpoint
 from tests.results.runs import add_run, spinning_up_run
-
-HOLDER = """
-import sys
-from spinup_tf2.files.run_directory import run_lock
-with run_lock(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from tests.runs.test_lock import hold
 
 
 def only_run(path):
@@ -105,9 +98,7 @@ def test_a_checkpoint_that_tells_nothing(data, manifest):
 
 def test_a_run_is_running_while_its_lock_is_held(data):
     run_dir = data / "sac" / "sac_s7"
-    command = [sys.executable, "-c", HOLDER, str(run_dir)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout.readline() == b"held\n"
+    with hold(run_dir) as holder:
         run = only_run(run_dir)
         assert (run.state, "resume" in run.commands) == ("running", False)
         assert run.commands["plot"].endswith("data/sac/sac_s7/")

@@ -5,7 +5,6 @@ import json
 import shutil
 from pathlib import Path
 
-import gymnasium as gym
 import keras
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
-from spinup_tf2 import ppo
+from spinup_tf2 import ppo, vpg
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import (
@@ -533,9 +532,9 @@ def test_the_best_weights_can_be_loaded(tmp_path, capsys):
 
 
 def test_without_checkpoints_there_are_no_best_weights(tmp_path):
-    ppo(
-        lambda: gym.make("CartPole-v1"),
-        **dict(steps_per_epoch=100, epochs=1, train_pi_iters=1, checkpoint_freq=0),
+    vpg(
+        "CartPole-v1",
+        **dict(steps_per_epoch=20, epochs=1, train_v_iters=1, checkpoint_freq=0),
         logger_kwargs=dict(output_dir=str(tmp_path), quiet=True),
     )
     with pytest.raises(UserError, match="no checkpoint with weights that have done best") as caught:

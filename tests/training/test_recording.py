@@ -11,45 +11,38 @@ from imageio_ffmpeg import count_frames_and_secs, read_frames
 from spinup_tf2 import sac, vpg
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError
-from tests import off_policy_runs
 from tests.on_policy_runs import Identity, train
 from tests.progress import rows_without_time
 
 
 @pytest.mark.parametrize("algorithm", [vpg, sac], ids=["vpg", "sac"])
-def test_videos_of_some_epochs_and_the_same_training(tmp_path, capsys, algorithm):
-    run = off_policy_runs.train if algorithm is sac else train
-    options = dict(steps_per_epoch=100, epochs=4, max_ep_len=20)
-    path = tmp_path / "with"
-    ac, _ = run(algorithm, path, **options, record_every=3)
-    plain, _ = run(algorithm, tmp_path / "without", **options)
+def test_videos_of_some_epochs_a_line_for_each_episode_and_the_same_training(
+    tmp_path, capsys, algorithm
+):
+    def run(name, **options):
+        options |= dict(
+            steps_per_epoch=50, epochs=4, max_ep_len=10, ac_kwargs=dict(hidden_sizes=(4,))
+        )
+        if algorithm is sac:
+            options |= dict(start_steps=50, update_after=50, update_every=10, batch_size=20)
+        logger_kwargs = dict(output_dir=str(tmp_path / name))
+        ac = algorithm("Pendulum-v1", **options, logger_kwargs=logger_kwargs)
+        line = r"Epoch (\d): episode of 10 steps, return (.+)"
+        printed = re.findall(line, capsys.readouterr().out)
+        return ac, printed, rows_without_time(tmp_path / name / "progress.txt")
+
+    plain, none, expected = run("without")
+    ac, printed, rows = run("with", record_every=3, verbose_episodes=True)
+    assert not none
+    assert rows == expected
     for ours, theirs in zip(ac.variables, plain.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    rows = [rows_without_time(each / "progress.txt") for each in (path, tmp_path / "without")]
-    assert rows[0] == rows[1]
     first = 1 if algorithm is sac else 0
     names = {f"epoch-{first + i}-episode-0.mp4" for i in (0, 3)}
-    assert {each.name for each in (path / "videos").iterdir()} == names
-
-
-@pytest.mark.parametrize("algorithm", [vpg, sac], ids=["vpg", "sac"])
-def test_a_line_for_each_episode_and_the_same_training(tmp_path, capsys, algorithm):
-    def run(name, **options):
-        logger_kwargs = dict(output_dir=str(tmp_path / name))
-        options |= dict(steps_per_epoch=50, epochs=2, max_ep_len=10, logger_kwargs=logger_kwargs)
-        algorithm("Pendulum-v1", **options, ac_kwargs=dict(hidden_sizes=(4,)))
-        printed = re.findall(
-            r"Epoch (\d): episode of 10 steps, return (.+)", capsys.readouterr().out
-        )
-        return printed, rows_without_time(tmp_path / name / "progress.txt")
-
-    (none, plain), (printed, rows) = run("without"), run("with", verbose_episodes=True)
-    assert not none
-    assert rows == plain
-    first = 1 if algorithm is sac else 0
-    assert [int(epoch) for epoch, _ in printed] == [first] * 5 + [first + 1] * 5
+    assert {each.name for each in (tmp_path / "with" / "videos").iterdir()} == names
+    assert [int(epoch) for epoch, _ in printed] == [first + i // 5 for i in range(20)]
     of_rows = np.loadtxt(tmp_path / "with" / "progress.txt", skiprows=1, usecols=1)
-    of_lines = np.array([float(ret) for _, ret in printed]).reshape(2, 5).mean(1)
+    of_lines = np.array([float(ret) for _, ret in printed]).reshape(4, 5).mean(1)
     np.testing.assert_allclose(of_lines, of_rows, rtol=1e-3)
 
 

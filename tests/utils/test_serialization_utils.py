@@ -2,6 +2,7 @@ import functools
 import json
 import math
 import re
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ class Thing:
         vars(self).update(attributes)
 
 
+Login = namedtuple("Login", "user password")
+
+
 class Plain:
     __slots__ = ()
 
@@ -29,7 +33,7 @@ class Plain:
 @pytest.mark.parametrize("obj", [1, 0.5, "a", None, True, [1, "b"], {"a": {"b": (1, 2)}}])
 def test_what_json_can_hold_stays(obj):
     assert is_json_serializable(obj)
-    assert convert_json(obj) is obj
+    assert convert_json(obj) == obj
 
 
 @pytest.mark.parametrize(
@@ -39,8 +43,8 @@ def test_what_json_can_hold_stays(obj):
         (Thing, "Thing"),
         (lambda: 0, "<function <lambda>>"),
         (Plain(), "plain"),
-        ((function, 2), ["function", 2]),
-        ([(function,), {"a": function}], [["function"], {"a": "function"}]),
+        ((function, 2), ("function", 2)),
+        ([(function,), {"a": function}], [("function",), {"a": "function"}]),
         ({(1, 2): function}, {"(1, 2)": "function"}),
         ({(1, 2): 3}, {"(1, 2)": 3}),
         ({function: 1, 2: function}, {"function": 1, "2": "function"}),
@@ -80,6 +84,12 @@ def test_objects_become_their_own_attributes():
         EnvFn("CartPole-v1", {"hf_token": "hunter2"}),
         functools.partial(function, "CartPole-v1", api_key="hunter2"),
         {Thing(secret="hunter2"): 1},
+        Thing(login=Login("bob", "hunter2")),
+        [[("password", "hunter2")]],
+        {"aws_secret_access_key_id": "hunter2"},
+        {"db_password2": "hunter2", "secretKey": "hunter2", "ssh_key": "hunter2"},
+        ["prog --db-password hunter2", "https://host/?sig=hunter2", "Bearer hunter2"],
+        '{"password": "a\\"hunter2"}',
     ],
 )
 def test_secrets_are_hidden(obj):
@@ -89,7 +99,14 @@ def test_secrets_are_hidden(obj):
 
 
 @pytest.mark.parametrize(
-    "obj", [{"max_tokens": 5, "bypass": "no", "use_token": True, "token": None}, "author: me"]
+    "obj",
+    [
+        {"max_tokens": 5, "bypass": "no", "use_token": True, "token": None},
+        "author: me",
+        {"secretaries": 3},
+        ["obs_key", "image"],
+        "the bearer of news",
+    ],
 )
 def test_what_only_resembles_a_secret_stays(obj):
     assert convert_json(obj) == obj
