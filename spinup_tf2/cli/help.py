@@ -91,23 +91,24 @@ def algorithm_help(algorithm: str, full: bool) -> str:
 def _short(algorithm, doc, flags):
     """Return the help text that has a line for each flag: its default, and its meaning."""
     meanings = _meanings(doc)
-    rows = [(f"  {_typed(*flag):31} ", meanings.get(flag[0], "")) for flag in flags.items()]
+    typed = {
+        name: f"--{name}" if default is inspect.Parameter.empty else f"--{name} {default!r}"
+        for name, default in flags.items()
+    }
+    rows = [(f"  {flag:31} ", meanings.get(name, "")) for name, flag in typed.items()]
+    cut = [before + textwrap.shorten(x, _width(before), placeholder=" ...") for before, x in rows]
     rows_of_all = [(f" {line[1:23]}", line[23:]) for line in COMMON.splitlines()]
     presets = f" Presets: python -m spinup_tf2.run presets {algorithm}"
     parts = [
         _filled(f"python -m spinup_tf2.run {algorithm} --env ID [--FLAG VALUE ...]"),
         _filled(" ".join(doc.partition("\n\n")[0].split())),
         _filled("Flags, their defaults and meanings (several values make a grid):"),
-        "\n".join(_cut(typed, meaning) for typed, meaning in rows),
+        "\n".join(map(str.rstrip, cut)),
         _filled(" ".join(f"--ac_kwargs:{name}" for name in network_arguments(algorithm)), "  "),
         "\n".join(_filled(meaning, f" {typed}") for typed, meaning in rows_of_all),
         _filled(f"In full: --help --full.{presets if algorithm in ALGORITHMS else ''}"),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _typed(name, default):
-    return f"--{name}" if default is inspect.Parameter.empty else f"--{name} {default!r}"
 
 
 def _width(before):
@@ -119,11 +120,6 @@ def _filled(text, before=""):
     """Wrap a text at the terminal's width, indented as far as what stands before it."""
     first, *rest = textwrap.wrap(text, _width(before), break_on_hyphens=False) or [""]
     return f"\n{' ' * len(before)}".join([(before + first).rstrip(), *rest])
-
-
-def _cut(before, text):
-    """Cut a text so that it fits into the line, after what stands before it."""
-    return (before + textwrap.shorten(text, _width(before), placeholder=" ...")).rstrip()
 
 
 def _meanings(doc):

@@ -195,7 +195,7 @@ def import_for_file(name: str) -> ModuleType:
         UserError: It is not the name of a module.
     """
     parts = name.split(".")
-    if not all(part.isidentifier() and not _is_dunder(part) for part in parts):
+    if not all(part.isidentifier() and not re.fullmatch("__.*__", part) for part in parts):
         raise UserError(f"it asks for {name!r}, which is no name of a module to be imported")
     if sys.modules.get(name) is not None:
         return sys.modules[name]
@@ -293,10 +293,6 @@ def _check_entry_point(module, name):
 def is_own(name: str) -> bool:
     """Return whether a module belongs to gymnasium or to this package."""
     return name.partition(".")[0] in _OWN
-
-
-def _is_dunder(name):
-    return name.startswith("__") and name.endswith("__")
 
 
 def _plain(module):

@@ -121,7 +121,7 @@ def make_to_render(
 def _picture_of(env):
     """Return the frame that an environment renders, uint8 `[height, width, 3]`."""
     picture = np.asarray(env.render())
-    if picture.dtype.kind == "f" and picture.size and 0 <= picture.min() and picture.max() <= 1:
+    if picture.dtype.kind == "f" and picture.size and picture.min() >= 0 and picture.max() <= 1:
         picture = (255 * picture).astype(np.uint8)  # as matplotlib takes numbers from 0 to 1
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4):
         raise ProtocolError(
@@ -276,7 +276,8 @@ class Recorder(gym.Wrapper):
     def _picture(self):
         """Return the frame, uint8 `[height, width, 3]`, padded to even height and width.
 
-        One of a few pixels, such as MinAtar's, is enlarged. The pixel format that most players require halves the resolution of the colors.
+        One of a few pixels, such as MinAtar's, is enlarged. The pixel format that most players
+        require halves the resolution of the colors.
         """
         picture = _picture_of(self.env)
         if max(picture.shape) < 32:

@@ -9,7 +9,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from spinup_tf2 import user_config
@@ -108,7 +107,8 @@ def _describe(run_dir, folders):
         problems.append(one_line(error))
     done, returns, damage = _progress(run_dir, running)
     problems += damage
-    epochs, seed = _whole(config, "epochs"), _whole(config, "seed")
+    numbers = (config.get(name) for name in ("epochs", "seed"))
+    epochs, seed = (number if type(number) is int else None for number in numbers)
     checkpoint = {}
     try:
         checkpoint = Checkpoints(run_dir).describe() or {}
@@ -123,7 +123,7 @@ def _describe(run_dir, folders):
         state = "damaged"
     else:
         state = "finished" if over or checkpoint.get("stopped") else "stopped"
-    env = env_name(config, run_dir)
+    env, rows = env_name(config, run_dir), os.path.join(run_dir, "progress.txt")
     commands = {}
     # Some runs that were started by Python programs have no command to resume them.
     command = checkpoint.get("command")
@@ -141,18 +141,13 @@ def _describe(run_dir, folders):
         epochs=epochs,
         last=returns[-1] if returns else None,
         best=max(returns, default=None),
-        modified=_modified(run_dir),
+        modified=os.stat(rows if os.path.exists(rows) else run_dir).st_mtime,
         exp_name=name_in(config, "exp_name"),
         env=env,
         algorithm=algorithm(config, name_in(checkpoint, "algorithm")),
         seed=seed,
         commands=commands,
     )
-
-
-def _whole(entries, key):
-    """Return the whole number at a key; None if there is none."""
-    return entries[key] if type(entries.get(key)) is int else None
 
 
 def _progress(run_dir, running):
@@ -165,13 +160,6 @@ def _progress(run_dir, running):
         return 0, [], [one_line(error)]
     returns = [number for number in rows.returns() if math.isfinite(number)]
     return rows.epochs, returns, [rows.report("progress.txt")] if rows.damaged else []
-
-
-def _modified(run_dir):
-    for path in (os.path.join(run_dir, "progress.txt"), run_dir):
-        with suppress(OSError):
-            return os.stat(path).st_mtime
-    return 0.0
 
 
 # ---------------------------------------------------------------- the table
