@@ -24,9 +24,9 @@ PAGE = ROOT / "docs" / "environments" / "packages.md"
 COMMANDS = [
     "{algo} --env {env} {flags} --exp_name x --overwrite --epochs 1 --max_ep_len 100 {short}",
     "resume data/x/x_s0 --epochs 2",
-    "evaluate data/x/x_s0 -n 1",
-    "test_policy data/x/x_s0 --norender -n 1",
-    "test_policy data/x/x_s0 --record videos -n 1",
+    "evaluate data/x/x_s0 -n 1 --len 100",
+    "test_policy data/x/x_s0 --norender -n 1 --len 100",
+    "test_policy data/x/x_s0 --record videos -n 1 --len 100",
 ]
 ON_POLICY = "--steps_per_epoch 200"
 OFF_POLICY = f"{ON_POLICY} --start_steps 100 --update_after 100 --num_test_episodes 1"

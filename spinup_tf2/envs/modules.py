@@ -68,8 +68,7 @@ _KNOWN = {
     "|minecart|resource-gathering|water-reservoir",
     "myosuite": "myo",
     "nle": "NetHack",
-    "or_gymnasium": "(BinPacking|InvManagement|Knapsack|NetworkManagement|Newsvendor|PortfolioOpt"
-    "|TSP|VMPacking|VehicleRouting)-v",
+    "or_gymnasium": "BinPacking|InvM|Knapsack|NetworkM|Newsvendor|Portfolio|TSP|VMPacking|Vehicle",
     "panda_gym": "Panda",
     "pgtg": "pgtg-",
     "popgym": "popgym-",
@@ -243,8 +242,7 @@ def import_registering(env_id: str) -> str:
 
 def import_namespace(env_id: str) -> None:
     """Import the installed module that an id given by the user names: that of `module/Env-v0`."""
-    if name := _namespace(env_id):
-        import_named(name)
+    import_named(_namespace(env_id) or [])
 
 
 def _namespace(env_id):
@@ -264,10 +262,8 @@ def check_environment_arguments(value: Any) -> None:
     Some environments import anything that is given as `module:name`. So it must be an environment
     or a wrapper, in a module that may be imported.
     """
-    if isinstance(value, dict):
-        check_environment_arguments([*value.values()])
-    elif isinstance(value, list | tuple):
-        for each in value:
+    if isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
             check_environment_arguments(each)
     elif isinstance(value, str) and ":" in value:
         module, _, name = value.partition(":")
@@ -293,10 +289,6 @@ def _check_entry_point(module, name):
 def is_own(name: str) -> bool:
     """Return whether a module belongs to gymnasium or to this package."""
     return name.partition(".")[0] in _OWN
-
-
-def _plain(module):
-    return module.removesuffix(".__init__")
 
 
 def _registering():
@@ -330,18 +322,15 @@ def _registrations(dist):
     The function is "" if importing the module is enough; `ids` is a pattern of what ids begin with.
     """
     package = re.sub("[-.]", "_", dist.name or "").lower()
-    known = {name: ids for name, ids in _KNOWN.items() if _package(name).lower() == package}
+    known = {key: ids for key, ids in _KNOWN.items() if re.split("[.:]", key.lower())[0] == package}
     for name, ids in known.items():
         module, _, function = name.partition(":")
         yield module, function, ids
     for entry in dist.entry_points:
         if entry.group == _GROUP:
             ids = "" if entry.name.startswith("__") else rf"{re.escape(entry.name)}/|[^/]+$"
-            yield _plain(entry.module), entry.attr, "|".join(known.values()) or ids
-
-
-def _package(name):
-    return re.split("[.:]", name)[0]
+            module = entry.module.removesuffix(".__init__")
+            yield module, entry.attr, "|".join(known.values()) or ids
 
 
 def _is_installed(name):

@@ -160,7 +160,7 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
     wrappers = _stack(env)
     time_limit = None
     if wrappers and type(wrappers[0]) is TimeLimit:  # as gymnasium.make puts it there
-        time_limit = wrappers.pop(0).spec.max_episode_steps
+        time_limit = wrappers.pop(0)._max_episode_steps
     return {
         # An environment keeps its id, but not the module that had to be imported to register it.
         "env_name": getattr(env_fn, "env_name", None) or spec.id,
@@ -182,6 +182,8 @@ def _described(wrappers, env_fn):
             more = dict(given=True)
         arguments = given.pop() if more else {**getattr(wrapper, "_saved_kwargs", {})}
         arguments.pop("env", None)
+        if kind is TimeLimit:  # many programs set it after gymnasium.make
+            arguments["max_episode_steps"] = wrapper._max_episode_steps
         kwargs = _written(arguments, kind.__name__)
         found.append(dict(entry_point=f"{kind.__module__}:{kind.__name__}", kwargs=kwargs, **more))
     return found[::-1]

@@ -320,9 +320,11 @@ class Logger:
 
 
 def _check_no_link(output_dir, output_fname):
-    """Raise UserError if rows would be read from, or moved to, what a link leads to."""
+    """Raise UserError if a run would be read from, or written to, what a link leads to."""
+    ours = files_of_run(output_dir, output_fname)
     for name in os.listdir(output_dir):
-        if name.startswith(output_fname) and os.path.islink(os.path.join(output_dir, name)):
+        own = name in ours or name.startswith(output_fname)
+        if own and os.path.islink(os.path.join(output_dir, name)):
             raise UserError(
                 f"{name} in {output_dir} is a link, and not a file of a run. Remove it to resume."
             )

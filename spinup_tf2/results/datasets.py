@@ -45,6 +45,8 @@ TELLTALES = {
     "train_v_iters": "vpg",
 }
 
+MOST_COLUMNS = 10_000  # pandas would take minutes for a million
+
 # Environments in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, while
 # its files say no more about the environment than <function <lambda> at 0x7f>.
 _ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)", re.IGNORECASE)
@@ -185,6 +187,8 @@ def read_rows(path: str | os.PathLike) -> Rows:
         return Rows([], [])
     header, *body = lines
     tabs = header.count("\t")
+    if tabs >= MOST_COLUMNS:
+        raise UserError(f"{path} has {tabs + 1} columns, which is not what a run writes.")
     sound = [line for line in body if line.count("\t") == tabs and "\r" not in line]
     return Rows(header.split("\t"), sound, len(body) - len(sound))
 

@@ -18,7 +18,10 @@ from spinup_tf2.parallel.mpi import proc_id
 _LARGEST = float(np.finfo(np.float32).max)
 
 _END = "Training has stopped; the saved policy and the checkpoints are of epochs before."
-_REPAIR = "Repair the environment, or put a wrapper around it that keeps its {}s finite."
+_REPAIR = (
+    "Repair the environment, or put a wrapper around it that keeps its {}s finite in float32, "
+    "which ends at 3.4e+38."
+)
 _DIVERGED = (
     "Look for rewards or observations that are huge, take smaller learning rates, or let "
     "max_grad_norm (where there is one) shorten gradients."
@@ -99,10 +102,9 @@ def check_experience(
     t, i, what, component, value = min(found, key=lambda each: each[:3])
     part = f", component {', '.join(map(str, component))}," if component else ""
     said = f"{value:g}, which float32 cannot hold," if np.isfinite(value) else value
-    cast = f" Float32 ends at {_LARGEST:.2g}." if np.isinf(value) else ""
     raise NonFiniteError(
         f"The {what} of {envs.labels[i]}{part} is {said} after step {first_step + t} of epoch "
-        f"{epoch}.{cast} {_END} {_REPAIR.format(what)}"
+        f"{epoch}. {_END} {_REPAIR.format(what)}"
     )
 
 

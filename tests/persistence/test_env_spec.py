@@ -9,6 +9,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import (
     ClipReward,
     FlattenObservation,
+    FrameStackObservation,
     MaxAndSkipObservation,
     OrderEnforcing,
     RescaleAction,
@@ -149,7 +150,16 @@ def episode(env):
     return np.array(seen)
 
 
+def with_limit(env, limit):
+    """As many programs change it; it is in the spec only if nobody has read that before."""
+    assert env.spec.max_episode_steps == 200
+    env._max_episode_steps = limit
+    return env
+
+
 STACKS = [
+    lambda: with_limit(gym.make("Pendulum-v1"), 20),
+    lambda: with_limit(TimeLimit(FrameStackObservation(gym.make("Pendulum-v1"), 2), 200), 30),
     lambda: TimeLimit(gym.make("Pendulum-v1"), 250),
     lambda: TimeLimit(gym.make("Pendulum-v1"), 20),
     lambda: TimeLimit(MaxAndSkipObservation(gym.make("Pendulum-v1"), 4), 30),

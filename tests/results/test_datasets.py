@@ -129,7 +129,14 @@ def test_damaged_rows_are_skipped_and_counted_and_text_is_no_number(tmp_path, ca
 
 
 @pytest.mark.parametrize(
-    "contents", [b"", b"Epoch\tAverageEpRet\n", b"Epoch\tAver", bytes(range(256))]
+    "contents",
+    [
+        b"",
+        b"Epoch\tAverageEpRet\n",
+        b"Epoch\tAver",
+        bytes(range(256)),
+        b"\t" * 10_000 + b"\n" + b"1\t" * 10_000 + b"\n",
+    ],
 )
 def test_runs_without_rows_are_left_out(tmp_path, capsys, contents):
     add_run(tmp_path / "good", exp_name="good")

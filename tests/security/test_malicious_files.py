@@ -564,6 +564,13 @@ def test_rows_that_are_none_are_not_resumed(place, kind):
     assert tree(place) == before
 
 
+@pytest.mark.parametrize("name", ["videos", "tensorboard", "wandb", "output.txt"])
+def test_nothing_is_written_through_links_of_a_run_that_is_resumed(place, name):
+    (place / "run" / name).symlink_to(place / "outside")
+    with pytest.raises(UserError, match=f"{name} .* is a link"):
+        EpochLogger(place / "run", quiet=True, keep_rows=1)
+
+
 def test_weights_of_another_shape_are_not_read(place):
     """A sparse file takes no room on the disk, and much memory once it is read."""
     path = place / "run" / "tf2_save" / "weights.npz"

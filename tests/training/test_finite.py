@@ -116,7 +116,7 @@ def test_rewards_that_float32_cannot_hold_are(envs, value):
     message = f"is {value:g}, which float32 cannot hold, after step 9 of epoch 4"
     assert message in str(error.value)
     stored = np.ones((1, 2, 4), np.float32), np.float32([[value, 0]]), [], np.ones((2, 4))
-    assert "of epoch 4. Float32 ends at 3.4e+38." in told(envs, 4, 0, *stored)
+    assert "float32, which ends at 3.4e+38." in told(envs, 4, 0, *stored)
 
 
 def test_a_policy_that_is_not_finite_is_to_blame_itself(envs):
