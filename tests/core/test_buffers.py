@@ -199,12 +199,13 @@ def golden(lam, coeff=None):
     ret = 1 + .5 * 5.5, 2 + .5 * 7, 3 + .5 * 8 and 1
     """
     buf = PPOBuffer((2,), 3, 4, gamma=0.5, lam=lam, coeff=coeff)
-    for t, (rew, val) in enumerate([(1, 1), (2, 2), (3, 4)]):
-        buf.store(np.full(2, t), np.full(3, -t), rew, val, -0.1 * t)
-    buf.finish_path(8)
-    buf.store(np.full(2, 3), np.full(3, -3), 1, 3, -0.3)
-    buf.finish_path(0)
-    obs, act, adv, ret, logp = buf.get()
+    for scale in (7, 1):  # of the first batch, nothing is left in the second one
+        for t, (rew, val) in enumerate([(1, 1), (2, 2), (3, 4)]):
+            buf.store(np.full(2, t), np.full(3, -t), scale * rew, val, -0.1 * t)
+        buf.finish_path(8)
+        buf.store(np.full(2, 3), np.full(3, -3), 1, 3, -0.3)
+        buf.finish_path(0)
+        obs, act, adv, ret, logp = buf.get()
     np.testing.assert_array_equal(obs, [[0, 0], [1, 1], [2, 2], [3, 3]])
     np.testing.assert_array_equal(act, -np.arange(4.0)[:, None] * np.ones(3))
     np.testing.assert_allclose(logp, [0, -0.1, -0.2, -0.3], rtol=1e-6)
