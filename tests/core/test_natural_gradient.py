@@ -68,6 +68,11 @@ def test_ranks_that_round_differently_end_together():
     (x, count), (y, same) = run_ranks(2, solve)
     assert count == same == 8
     np.testing.assert_allclose(x, y, rtol=1e-3)
+    # By itself rank 1 would have nothing to solve.
+    found = run_ranks(
+        2, lambda: conjugate_gradient(mpi.mpi_avg, np.full(2, 1.0 - mpi.proc_id()), 1)
+    )
+    np.testing.assert_array_equal(found, [[2, 2], [0, 0]])
 
 
 def test_directions_without_curvature_are_not_followed():

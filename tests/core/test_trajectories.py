@@ -44,6 +44,7 @@ def test_gae_equals_the_double_sum_for_every_pattern_of_ends(steps, gamma, lam):
     rew, val, next_val = rng.normal(size=(3, *patterns.shape))
     args = rew, val, next_val, patterns == TERMINATED, patterns == TRUNCATED, gamma, lam
     for fast, slow in zip(gae(*args), slow_gae(*args), strict=True):
+        assert fast.dtype == np.float32
         np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
 
 
@@ -117,8 +118,13 @@ def test_minibatches_are_normalized_each_on_its_own_over_all_ranks():
     np.testing.assert_allclose(results, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_minibatch_of_equal_advantages_becomes_0():
+def test_a_batch_or_minibatch_of_equal_advantages_becomes_0():
+    np.testing.assert_array_equal(normalized(np.full((2, 3), 0.5, np.float32)), np.zeros((2, 3)))
     got = normalized_in_minibatches(
-        np.array([0.1, 0.1, 7.0, 9.0], np.float32), np.array([[0, 1], [3, 2]]), np.ones(4, bool)
+        np.array([0.1, 0.1, 7.0, 7.5], np.float32), np.array([[0, 1], [3, 2]]), np.ones(4, bool)
     )
     np.testing.assert_allclose(got, [0, 0, -1, 1])
+    one, none = np.array([[0], [1]]), np.array([True, False])  # a single step, and no step at all
+    np.testing.assert_array_equal(
+        normalized_in_minibatches(np.array([5.0, 7.0], np.float32), one, none), [0, 0]
+    )
