@@ -9,18 +9,8 @@ from typing import Any, TextIO
 
 from spinup_tf2.errors import printable
 
-_COLORS = {
-    "gray": 30,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "blue": 34,
-    "magenta": 35,
-    "cyan": 36,
-    "white": 37,
-    "crimson": 38,
-}
-
+_NAMES = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
+_COLORS = {name: 30 + number for number, name in enumerate(_NAMES)}
 
 RULE_WIDTH = 80
 RULE = "=" * RULE_WIDTH
