@@ -13,6 +13,7 @@ import datetime
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import venv
 from pathlib import Path
@@ -22,7 +23,7 @@ import tomllib
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "environments" / "packages.md"
 COMMANDS = [
-    "{algo} --env {env} {flags} --exp_name x --overwrite --epochs 1 --max_ep_len 100 {short}",
+    "{algo} --env {env} {flags} --exp_name x --epochs 1 --max_ep_len 100 {short}",
     "resume data/x/x_s0 --epochs 2",
     "evaluate data/x/x_s0 -n 1 --len 100",
     "test_policy data/x/x_s0 --norender -n 1 --len 100",
@@ -61,6 +62,8 @@ def row(name: str, entry: dict, work: Path) -> str:
     python = str(environment(folder / "venv", base))
     pip = [str(base / "bin" / "python"), "-m", "pip", f"--python={python}"]
     (folder / "log.txt").unlink(missing_ok=True)
+    for before in ("data", "videos"):  # of the last time
+        shutil.rmtree(folder / before, ignore_errors=True)
     given = {"install": name, "algo": "ppo", "flags": "", "note": "", **entry}
     off_policy = given["algo"] in ("ddpg", "dqn", "sac", "td3")
     given["short"] = OFF_POLICY if off_policy else ON_POLICY

@@ -6,6 +6,7 @@ used. TensorFlow is loaded only where it is needed, as in the processes of exper
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -49,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
     try:
         _run_command(argv)
-    except UserError as error:
+    except (UserError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOSPC:
+            raise
         trace = traceback.format_exc() if debug else ""
         line = f"{trace}spinup_tf2: error: {one_line(error)}"
         _leave(2, lambda: print(line, file=sys.stderr))
@@ -64,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _leave(status, report=lambda: None):
-    """Report once, and exit with `status` on all ranks."""
+    """Report once, and exit with `status` on all ranks, also if nothing can be written."""
+    lose_lines()
     fail_together(report, status)
     sys.exit(status)
 

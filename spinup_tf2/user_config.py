@@ -15,9 +15,8 @@ def _default_data_dir():
     """Return `data/` next to the package in a checkout, or `./data` for an installed package."""
     checkout = Path(__file__).resolve().parent.parent
     try:
-        return (
-            str(checkout / "data") if (checkout / "setup.py").exists() else os.path.abspath("data")
-        )
+        own = (checkout / "setup.py").exists()
+        return str(checkout / "data") if own else os.path.abspath("data")
     except OSError:  # the current directory has been removed
         return "data"
 

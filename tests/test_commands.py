@@ -194,6 +194,14 @@ def test_every_reason_and_every_flag_is_for_a_command():
     assert {*GIVEN, *BEFORE} <= {*WITH_COMMANDS}
 
 
+def test_a_script_of_the_course_is_given_the_paths_that_it_takes():
+    every = [command for shown in SHOWN.values() for *_, each in shown for command in each]
+    found = [re.match(r"python (docs/course/\w+\.py)(.*)", command) for command in every]
+    for script, given in (match.groups() for match in found if match):
+        taken = re.findall(r"sys\.argv\[(\d)\]", (ROOT / script).read_text(encoding="utf-8"))
+        assert len(given.split()) == max(map(int, taken), default=0), script + given
+
+
 def test_the_readme_is_short_and_the_first_run_is_the_same_on_all_pages():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 150

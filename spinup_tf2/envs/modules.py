@@ -75,6 +75,7 @@ _KNOWN = {
     "pybullet_envs_gymnasium": r"\w+Bullet(Env)?-v",
     "rware": "rware-",
     "shimmy": "dm_control/|bsuite/|GymV2[16]Environment-|OpenSpiel",
+    "sumo_rl": "sumo-rl-",
     "sustaingym": "sustaingym/",
     "tetris_gymnasium.envs": "tetris_gymnasium/",
     "vizdoom.gymnasium_wrapper": "Vizdoom",

@@ -247,12 +247,10 @@ def summary(outcomes: Sequence[Outcome], seconds: float, command: Sequence[str] 
 
 def _duration(seconds):
     """Format a duration: 20 s, 1 min 05 s, 2 h 03 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _how_to_go_on(command):

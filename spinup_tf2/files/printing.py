@@ -9,18 +9,8 @@ from typing import Any, TextIO
 
 from spinup_tf2.errors import printable
 
-_COLORS = {
-    "gray": 30,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "blue": 34,
-    "magenta": 35,
-    "cyan": 36,
-    "white": 37,
-    "crimson": 38,
-}
-
+_NAMES = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
+_COLORS = {name: 30 + number for number, name in enumerate(_NAMES)}
 
 RULE_WIDTH = 80
 RULE = "=" * RULE_WIDTH
@@ -41,7 +31,9 @@ def colored(string: str, color: str, bold: bool = False, highlight: bool = False
 
 def is_terminal(stream: Any) -> bool:
     """Return whether a stream is a terminal, and not a program's replacement, closed, or None."""
-    return not getattr(stream, "closed", False) and getattr(stream, "isatty", bool)()
+    with suppress(Exception):  # a replacement may lack the method, or raise anything
+        return bool(stream.isatty())
+    return False
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -56,17 +48,20 @@ def say(text: str, file: TextIO | None = None) -> None:
     from tqdm import tqdm  # would be a tenth of the startup time of every command
 
     stream = file or sys.stdout
-    if stream is None or getattr(stream, "closed", False):
+    if stream is None:
         return
     try:
         try:
             tqdm.write(text, file=stream)
         except UnicodeEncodeError:
             replace_unencodable()
-            tqdm.write(text, file=stream)
+            encoding = getattr(stream, "encoding", None) or "ascii"
+            tqdm.write(text.encode(encoding, "replace").decode(encoding), file=stream)
         stream.flush()
     except OSError:  # the disk is full, or the pipe is closed
         lose_lines()
+    except (ValueError, AttributeError):  # it is closed, or a replacement that can only write
+        pass
 
 
 def warn(text: str) -> None:

@@ -88,11 +88,19 @@ LINE = "vpg --env CartPole-v1 --steps_per_epoch 20 --epochs 1 --hid [4] --data_d
 
 @pytest.mark.parametrize(
     ("line", "closed", "status"),
-    [(LINE, ">&- 2>&-", 0), (LINE.replace("Cart", "Card"), "2>&-", 2), ("--help", "<&- >&-", 0)],
+    [
+        (LINE, ">&- 2>&-", 0),
+        (LINE.replace("Cart", "Card"), "2>&-", 2),
+        ("--help", "<&- >&-", 0),
+        ("ls nowhere", "2>/dev/full", 2),
+        ("ls .", ">/dev/full", 2),
+    ],
 )
 def test_streams_that_are_closed(tmp_path, line, closed, status):
     shell = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "spinup_tf2.run")
-    assert start(*shell, *line.split(), cwd=tmp_path).returncode == status
+    done = start(*shell, *line.split(), cwd=tmp_path)
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
     if line == LINE:
         run_dir = tmp_path / "data" / "cmd_vpg" / "cmd_vpg_s0"
         assert {"config.json", "progress.txt", "vars.pkl", "tf2_save"} <= set(os.listdir(run_dir))

@@ -125,3 +125,29 @@ for write in (say, print_safely, warn):
     env = dict(os.environ, PYTHONIOENCODING=encoding)
     done = subprocess.run(command, check=True, env=env, capture_output=True)
     assert done.stdout.decode(encoding).split() == ["a?b", "a?b", "Warning:", "a?b"]
+
+
+class Tee:
+    """As in much research code."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, text):
+        self.file.write(text)
+
+
+class Tty(Tee):
+    def isatty(self):
+        raise ValueError(self)
+
+
+@pytest.mark.parametrize("stream", [Tee, Tty])
+@pytest.mark.parametrize("closed", [True, False])
+def test_replacements_of_stdout_end_nothing(tmp_path, monkeypatch, stream, closed):
+    with open(tmp_path / "ascii.txt", "w", encoding="ascii") as file:
+        if closed:
+            file.close()
+        monkeypatch.setattr(sys, "stdout", stream(file))
+        say(colored("caf\u00e9", "red"))
+    assert (tmp_path / "ascii.txt").read_text() == ("" if closed else "caf?\n")
