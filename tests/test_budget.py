@@ -26,7 +26,7 @@ LIMITS = {
     "library, lines of code": 14_350,
     "package, lines of code": 18_950,
     "package, files": 170,
-    "tests, lines": 33_500,
+    "tests, lines": 33_550,
     "story of PPO, lines": 1_047,
     "story of PPO, files": 11,
 }
