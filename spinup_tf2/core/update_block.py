@@ -185,19 +185,19 @@ class UpdateBlock:
             phase: Number of updates of the current period that precede these.
         """
         updates = next(iter(batches.values())).shape[0]
+        if updates <= self.period:  # a loop would cost more than it contains
+            return self._updates(batches, phase)
         rest = updates % self.period
-        infos = []
-        if updates > rest:
-            periods = {
-                key: tf.reshape(x[: updates - rest], (-1, self.period, *x.shape[1:]))
-                for key, x in batches.items()
-            }
-            run = compiled(partial(self._updates, phase=phase))
-            first = {key: tf.TensorSpec(x.shape[1:], x.dtype) for key, x in periods.items()}
-            outputs = run.get_concrete_function(first).structured_outputs
-            signature = {key: tf.TensorSpec(x.shape, x.dtype) for key, x in outputs.items()}
-            info = tf.map_fn(run, periods, fn_output_signature=signature, parallel_iterations=1)
-            infos.append({key: tf.reshape(x, (-1, *x.shape[2:])) for key, x in info.items()})
+        periods = {
+            key: tf.reshape(x[: updates - rest], (-1, self.period, *x.shape[1:]))
+            for key, x in batches.items()
+        }
+        run = compiled(partial(self._updates, phase=phase))
+        first = {key: tf.TensorSpec(x.shape[1:], x.dtype) for key, x in periods.items()}
+        outputs = run.get_concrete_function(first).structured_outputs
+        signature = {key: tf.TensorSpec(x.shape, x.dtype) for key, x in outputs.items()}
+        info = tf.map_fn(run, periods, fn_output_signature=signature, parallel_iterations=1)
+        infos = [{key: tf.reshape(x, (-1, *x.shape[2:])) for key, x in info.items()}]
         if rest:
             infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}, phase))
         return {key: tf.concat([info[key] for info in infos if key in info], 0) for key in infos[0]}

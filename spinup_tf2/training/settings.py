@@ -68,7 +68,7 @@ class Settings:
             raise AttributeError(f"The algorithm has no argument {name!r}.")
         return arguments.get(name, _OFF_POLICY.get(name))
 
-    @property
+    @functools.cached_property
     def local_steps(self) -> int:
         """How many steps each environment takes in an epoch."""
         return self.steps_per_epoch // (self.num_envs * num_procs())
