@@ -340,6 +340,16 @@ def mountain_car():
     return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["mountain-car"].steps
 
 
+@says(
+    "In the last tenth of {:,} interactions, the mean return of 20 test episodes is {:.0f} over {} "
+    "seeds, and {:.0f} with the worst of them:"
+)
+def lander_of_dqn():
+    of_seeds, steps = final("dqn-lander", "dqn", "LunarLander-v3"), PROTOCOLS["dqn-lander"].steps
+    assert 2 * steps <= PROTOCOLS["ppo-lander"].steps
+    return steps, of_seeds.mean(), WORDS[len(of_seeds)], of_seeds.min()
+
+
 @says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
 def swimmer_of_ppo():
     of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")
