@@ -350,6 +350,15 @@ def lander_of_dqn():
     return steps, of_seeds.mean(), WORDS[len(of_seeds)], of_seeds.min()
 
 
+@says(
+    "In the last tenth of {:,} interactions, the mean return of 20 test episodes is at least {:.0f} "
+    "with each of {} seeds; 300 counts as solved:"
+)
+def walker():
+    of_seeds = final("ppo-walker", "ppo", "BipedalWalker-v3")
+    return PROTOCOLS["ppo-walker"].steps, math.floor(of_seeds.min()), WORDS[len(of_seeds)]
+
+
 @says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
 def swimmer_of_ppo():
     of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")
