@@ -351,8 +351,8 @@ def lander_of_dqn():
 
 
 @says(
-    "In the last tenth of {:,} interactions, the mean return of 20 test episodes is at least {:.0f} "
-    "with each of {} seeds; 300 counts as solved:"
+    "In the last tenth of {:,} interactions, the mean return of 20 test episodes is at least "
+    "{:.0f} with each of {} seeds; 300 counts as solved:"
 )
 def walker():
     of_seeds = final("ppo-walker", "ppo", "BipedalWalker-v3")
