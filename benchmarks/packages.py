@@ -15,10 +15,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import venv
 from pathlib import Path
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "environments" / "packages.md"

@@ -126,13 +126,5 @@ def td3(
         state = dict(target=target, update=update, replay=replay, noise=explore)
         columns = dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False)
         with open_run("td3", settings, envs, test_envs, ac, state, columns) as run:
-            train(
-                run,
-                target,
-                update,
-                replay,
-                schedule,
-                noise=["target_noise"],
-                explore=explore,
-            )
+            train(run, target, update, replay, schedule, noise=["target_noise"], explore=explore)
     return ac

@@ -207,9 +207,9 @@ class EpisodesOfEpoch:
 class ActionNoise:
     """Noise x that is added to the policy's actions, whose sum is clipped to [-1, 1].
 
-    x_t = (1 - theta) x_(t-1) + act_noise * N(0, 1), where theta is 1 for 'normal', independent,
-    noise, and 0.15 for the Ornstein-Uhlenbeck process 'ou' (Lillicrap et al. 2016, section 7). The
-    process is that of an environment: it goes on from one episode to the next.
+    x_t = (1 - theta) x_(t-1) + act_noise * N(0, 1), where theta is 1 for independent noise,
+    'normal', and 0.15 for the Ornstein-Uhlenbeck process 'ou' (Lillicrap et al. 2016, section 7).
+    The process is that of an environment: it continues from one episode to the next.
 
     Args:
         noise: 'normal' or 'ou'.

@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from spinup_tf2 import user_config
@@ -123,7 +124,7 @@ def _describe(run_dir, folders):
         state = "damaged"
     else:
         state = "finished" if over or checkpoint.get("stopped") else "stopped"
-    env, rows = env_name(config, run_dir), os.path.join(run_dir, "progress.txt")
+    env = env_name(config, run_dir)
     commands = {}
     # Some runs that were started by Python programs have no command to resume them.
     command = checkpoint.get("command")
@@ -141,7 +142,7 @@ def _describe(run_dir, folders):
         epochs=epochs,
         last=returns[-1] if returns else None,
         best=max(returns, default=None),
-        modified=os.stat(rows if os.path.exists(rows) else run_dir).st_mtime,
+        modified=_modified(run_dir),
         exp_name=name_in(config, "exp_name"),
         env=env,
         algorithm=algorithm(config, name_in(checkpoint, "algorithm")),
@@ -160,6 +161,13 @@ def _progress(run_dir, running):
         return 0, [], [one_line(error)]
     returns = [number for number in rows.returns() if math.isfinite(number)]
     return rows.epochs, returns, [rows.report("progress.txt")] if rows.damaged else []
+
+
+def _modified(run_dir):
+    for path in (os.path.join(run_dir, "progress.txt"), run_dir):
+        with suppress(OSError):  # it may be removed at this moment
+            return os.stat(path).st_mtime
+    return 0.0
 
 
 # ---------------------------------------------------------------- the table

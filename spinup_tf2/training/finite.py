@@ -20,7 +20,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 _END = "Training has stopped; the saved policy and the checkpoints are of epochs before."
 _REPAIR = (
     "Repair the environment, or put a wrapper around it that keeps its {}s finite in float32, "
-    "which ends at 3.4e+38."
+    f"which ends at {_LARGEST:.2g}."
 )
 _DIVERGED = (
     "Look for rewards or observations that are huge, take smaller learning rates, or let "
