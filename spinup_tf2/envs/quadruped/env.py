@@ -80,8 +80,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
     power of the joints over the step), `is_success` and, after a step, the weighted terms of the
     reward as `reward_forward` and so on.
 
-    For "command" it also has `velocity_error` (m/s) and `turning_error` (rad/s), means over the
-    episode that leave out the first second after each new command.
+    For "command" it also has `velocity_error` (m/s), `turning_error` (rad/s) and `heading_error`
+    (rad), means over the episode that leave out the first second after each new command.
 
     **Options** of `reset`: `from_backup=True` begins at the state saved by `backup`; `take_over`,
     another QuadrupedEnv, continues with its robot in its current state; `command`, three numbers,
@@ -391,7 +391,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
             drawn = (
                 episode.draw_command(self._commands, self.np_random) if command is None else command
             )
-            self._episode.tracking = episode.at_rest(drawn, fixed=command is not None)
+            self._episode.tracking = episode.at_rest(drawn, base.yaw, fixed=command is not None)
         self._episode.obs = self._obs()
 
     def _middle(self):
@@ -420,7 +420,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
             is_success=bool(self.task.success(motion)),
         )
         if motion.tracking is not None:
-            info["velocity_error"], info["turning_error"] = motion.tracking.errors
+            names = ("velocity_error", "turning_error", "heading_error")
+            info |= zip(names, motion.tracking.errors, strict=True)
         return info
 
 

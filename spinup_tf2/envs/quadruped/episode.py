@@ -16,6 +16,7 @@ from spinup_tf2.errors import UserError
 # -------------------------------------------------------------------------------------- commands
 
 COMMAND_EVERY, GRACE = 4.0, 1.0  # s, between two commands, and until errors of a new one count
+HEADING_GAIN = 1.0  # rad/s of turning for an error of the heading of 1 rad
 
 # m/s forward and to the left, rad/s to the left, and the share of commands to stand.
 USUAL_COMMANDS = {
@@ -31,7 +32,7 @@ COMMAND_LIMITS = {
     "standing": (0.0, 1.0),
 }
 
-Errors = tuple[float, float]  # of the planar velocity in m/s, and of turning in rad/s
+Errors = tuple[float, ...]  # of planar velocity in m/s, of turning in rad/s, of heading in rad
 
 
 @dataclass(frozen=True)
@@ -39,34 +40,42 @@ class Tracking:
     """A command, and how well the commands of the episode have been followed."""
 
     command: np.ndarray  # [3], m/s forward, m/s to the left, rad/s to the left
+    heading: float  # rad, to which the commands so far have turned
     last: Errors  # in the last step
     fixed: bool = False  # whether it is the only command of the episode
     steps: int = 0  # since it was given
-    sums: Errors = (0.0, 0.0)  # of the errors that count
+    sums: Errors = (0.0, 0.0, 0.0)  # of the errors that count
     counted: int = 0  # number of steps whose errors count
+
+    def off(self, yaw: float) -> float:
+        """Return how far the heading is to the left of `yaw`, from -pi to pi."""
+        return math.remainder(self.heading - yaw, 2 * math.pi)
+
+    def turning(self, yaw: float) -> float:
+        """Return how fast to turn, in rad/s: as commanded, and towards the heading from `yaw`."""
+        return self.command[2] + HEADING_GAIN * self.off(yaw)
 
     def after(self, errors: Errors, dt: float) -> "Tracking":
         """Return the state after a step of `dt` seconds with these errors.
 
         Errors in the first second after a new command do not count.
         """
-        after = replace(self, steps=self.steps + 1, last=errors)
+        heading = self.heading + self.command[2] * dt
+        after = replace(self, heading=heading, steps=self.steps + 1, last=errors)
         if after.steps * dt <= GRACE:
             return after
-        velocity, turning = np.add(self.sums, errors).tolist()
-        return replace(after, sums=(velocity, turning), counted=self.counted + 1)
+        sums = tuple(np.add(self.sums, errors).tolist())
+        return replace(after, sums=sums, counted=self.counted + 1)
 
     @property
     def errors(self) -> Errors:
         """Mean errors over the steps that count; the errors of the last step if none counts yet."""
-        if not self.counted:
-            return self.last
-        return self.sums[0] / self.counted, self.sums[1] / self.counted
+        return tuple(x / self.counted for x in self.sums) if self.counted else self.last
 
 
-def at_rest(command: np.ndarray, fixed: bool) -> Tracking:
+def at_rest(command: np.ndarray, yaw: float, fixed: bool) -> Tracking:
     """Return the state at the beginning of an episode, when the robot does not move yet."""
-    return Tracking(command, (math.hypot(*command[:2]), abs(command[2])), fixed)
+    return Tracking(command, yaw, (math.hypot(*command[:2]), abs(command[2]), 0.0), fixed)
 
 
 def command_ranges(given: Mapping[str, Any] | None) -> Ranges:
@@ -194,7 +203,7 @@ class Observer:
             cos, sin, _ = now.began.heading @ base.heading[0]
             parts.append((sin, cos))
         if now.tracking is not None:
-            parts.append(now.tracking.command)
+            parts.append((*now.tracking.command[:2], now.tracking.turning(base.yaw)))
         return np.concatenate(parts)
 
 
@@ -220,14 +229,13 @@ class Motion:
         self.target_speed = observer.target_speed  # m/s
         self.curriculum = curriculum  # factor of penalties
         self.clock = observer.phase_hz * t  # cycles of the clock in the observation
-        self.tracking = now.tracking  # of the command during the step
+        self.tracking = now.tracking  # with the command during the step
         if now.tracking is not None:
-            cos, sin, _ = before.heading @ base.heading[0]
-            self._turning = math.atan2(sin, cos) / dt  # rad/s, mean of the heading over the step
-
-    @property
-    def errors(self) -> Errors:
-        """Deviations of the step from the command: planar velocity in m/s, turning in rad/s."""
-        forward, sideways, turning = self.tracking.command
-        velocity_error = math.hypot(self.forward - forward, self.sideways - sideways)
-        return velocity_error, abs(self._turning - turning)
+            forward, sideways, _ = now.tracking.command
+            turned = math.remainder(base.yaw - before.yaw, 2 * math.pi)
+            # Deviations from the command: planar velocity, turning, and heading before the step.
+            self.errors: Errors = (
+                math.hypot(self.forward - forward, self.sideways - sideways),
+                abs(turned / dt - now.tracking.turning(before.yaw)),
+                abs(now.tracking.off(before.yaw)),
+            )

@@ -45,11 +45,15 @@ class Base:
     velocity: np.ndarray  # [3], m/s, in the world's frame
     angular_velocity: np.ndarray  # [3], rad/s, in the world's frame
 
+    @property
+    def yaw(self) -> float:
+        """The direction in which the robot faces, in rad; 0 along the x axis, more to the left."""
+        return np.arctan2(self.rotation[1, 0], self.rotation[0, 0])
+
     @functools.cached_property  # that of an episode's beginning is used in every step
     def heading(self) -> np.ndarray:
         """Rotation `[3, 3]` about the vertical that turns the trunk's heading to the x axis."""
-        yaw = np.arctan2(self.rotation[1, 0], self.rotation[0, 0])
-        cos, sin = np.cos(yaw), np.sin(yaw)
+        cos, sin = np.cos(self.yaw), np.sin(self.yaw)
         return np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 

@@ -126,12 +126,12 @@ WALK = Task(
 # --------------------------------------------------------------------------------------- command
 
 TRACKING, TURNING = 0.25, 0.5  # m/s, rad/s: errors at which the reward falls to 1/e
-LARGEST_ERROR = 0.15  # m/s, for a success
+LARGEST_ERRORS = 0.15, math.radians(15)  # m/s and rad of the heading, for a success
 
 
 def _command(motion):
     """Reward of Rudin and others (2022), full if velocity and turning are as commanded."""
-    velocity_error, turning_error = motion.errors
+    velocity_error, turning_error, _ = motion.errors
     return {
         "velocity": math.exp(-((velocity_error / TRACKING) ** 2)),
         "turning": math.exp(-((turning_error / TURNING) ** 2)),
@@ -141,7 +141,9 @@ def _command(motion):
 
 
 def _follows(motion):
-    return motion.tracking.errors[0] <= LARGEST_ERROR and not _fallen(motion)
+    velocity_error, _, heading_error = motion.tracking.errors
+    follows = velocity_error <= LARGEST_ERRORS[0] and heading_error <= LARGEST_ERRORS[1]
+    return follows and not _fallen(motion)
 
 
 _COMMAND_WEIGHTS = {"velocity": 1.0, "turning": 0.5, "alive": 0.2, **_RESTRAINT_WEIGHTS}
