@@ -80,8 +80,9 @@ def evaluate_run(
     Returns:
         For each row a dict of `Episodes`, `SuccessRate` (if the environment reports it), `EpRet`,
         `StdEpRet`, `EpLen` and, if the environment reports them, `X`, the distance that the agent
-        has covered, and `VelError`, the deviation of its speed from the command. With `robustness`,
-        `Falls`, the share of episodes that were terminated, instead of `StdEpRet`.
+        has covered, `VelError` and `HeadError`, the deviations of its velocity and its heading (in
+        rad) from the command. With `robustness`, `Falls`, the share of episodes that were
+        terminated, instead of `StdEpRet`.
     """
     check(POSITIVE_INTEGER, episodes=episodes)
     check(NON_NEGATIVE_INTEGER, noops=noops)
@@ -165,6 +166,15 @@ def _ways(start, episodes, noops):
     }
 
 
+# Position in a level or of a robot, and how far a robot's velocity and heading are from the command.
+_OF_INFO = {
+    "x_pos": "X",
+    "x_position": "X",
+    "velocity_error": "VelError",
+    "heading_error": "HeadError",
+}
+
+
 def _summary(episodes):
     row = dict(Episodes=len(episodes))
     infos = [episode.info for episode in episodes]
@@ -174,8 +184,7 @@ def _summary(episodes):
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
-    # Position in a level or of a robot, and the deviation of a robot's speed from the command.
-    for key, column in (("x_pos", "X"), ("x_position", "X"), ("velocity_error", "VelError")):
+    for key, column in _OF_INFO.items():
         if all(isinstance(info.get(key), Real) for info in infos):
             row[column] = float(np.mean([info[key] for info in infos]))
     return row

@@ -35,11 +35,13 @@ def test_commands_change_unless_one_is_given(make, monkeypatch, given):
         for _ in range(170):
             seen[-1].append(env.step(STAND)[0][-3:].tolist())
     seen = np.array(seen)  # [episode, step, 3]
-    changes = (seen[:, 1:] != seen[:, :-1]).any(axis=2)
     if given is not None:
-        assert not changes.any()
+        assert (seen[..., :2] == seen[:, :1, :2]).all()
+        waits = np.array(given)[2] * (1 + 0.05 * np.arange(171))  # the heading goes ahead of it
+        np.testing.assert_allclose(seen[..., 2], [waits] * 6, rtol=1e-5)
         np.testing.assert_allclose(seen[:, 0], [given] * 6, rtol=1e-6)
         return
+    changes = (seen[:, 1:] != seen[:, :-1]).any(axis=2)
     assert {*np.nonzero(changes)[1] + 1} == {80, 160}  # 4 and 8 s
     drawn = seen[:, ::80].reshape(-1, 3)
     forward, sideways, turning = drawn[(drawn != 0).any(axis=1)].T
@@ -49,19 +51,59 @@ def test_commands_change_unless_one_is_given(make, monkeypatch, given):
 
 
 def test_errors_are_means_where_a_command_has_had_its_second():
-    tracking = episode.at_rest(np.array((0.3, 0.4, -0.2)), fixed=False)
-    assert tracking.errors == (0.5, 0.2)  # of a robot that stands
+    tracking = episode.at_rest(np.array((0.3, 0.4, -0.2)), 1.5, fixed=False)
+    assert tracking.errors == (0.5, 0.2, 0.0)  # of a robot that stands
     for step in range(5):  # of 0.25 s: the fifth ends after 1.25 s
-        tracking = tracking.after((10.0 + step, 1.0), dt=0.25)
-        assert tracking.errors == (10.0 + step, 1.0)
-    tracking = tracking.after((20.0, 3.0), dt=0.25)
-    assert tracking.errors == (17.0, 2.0)  # means of 14 and 20, of 1 and 3
+        tracking = tracking.after((10.0 + step, 1.0, 0.1), dt=0.25)
+        assert tracking.errors == (10.0 + step, 1.0, 0.1)
+    tracking = tracking.after((20.0, 3.0, 0.3), dt=0.25)
+    assert tracking.errors == (17.0, 2.0, 0.2)  # means of 14 and 20, 1 and 3, 0.1 and 0.3
     tracking = replace(tracking, command=np.zeros(3), steps=0)  # another command
     for _ in range(4):
-        tracking = tracking.after((100.0, 100.0), dt=0.25)
-        assert tracking.errors == (17.0, 2.0)
-    tracking = tracking.after((5.0, 5.0), dt=0.25)
-    assert tracking.errors == (13.0, 3.0)
+        tracking = tracking.after((100.0, 100.0, 3.0), dt=0.25)
+        assert tracking.errors == (17.0, 2.0, 0.2)
+    tracking = tracking.after((5.0, 5.0, 0.5), dt=0.25)
+    assert tracking.errors == pytest.approx((13.0, 3.0, 0.3))
+
+
+def test_commands_turn_a_heading_that_is_held(make):
+    """The turning that is seen is the commanded one and 1 rad/s for each rad to the heading.
+
+    The heading is where turning as commanded would have led, also after another command.
+    """
+    env = make("command", command_ranges={"standing": 0.0, "forward": 0.0, "sideways": 0.0})
+    obs, info = env.reset(seed=4)
+    turning, heading = obs[-1], env.robot.base().yaw
+    assert info["heading_error"] == 0
+    off = []
+    for t in range(1, 101):
+        env.robot.place((0, 0, 0.30), (0, 0, 3.0), STANCE.tolist())  # across the jump at pi
+        obs, *_, info = env.step(STAND)
+        if t == 20:
+            assert info["heading_error"] == pytest.approx(off[-1])  # of the last step
+        heading += 0.05 * turning
+        left = np.mod(heading - env.robot.base().yaw + np.pi, 2 * np.pi) - np.pi
+        if t == 80:
+            turning = obs[-1] - left  # of another command
+            assert -0.8 <= turning <= 0.8
+        assert obs[-1] == pytest.approx(turning + left, abs=1e-5)
+        off.append(abs(left))
+    # Measured before each step; the first second of each command does not count.
+    assert info["heading_error"] == pytest.approx(np.mean(off[19:79]))
+
+
+def test_success_needs_the_heading(make):
+    """A robot that stands as commanded, but was turned by 20 degrees, does not follow."""
+    for degrees, success in ((10, True), (20, False)):
+        env = make("command")
+        env.reset(seed=0, options={"command": (0, 0, 0)})
+        env.robot.place((0, 0, 0.28), (0, 0, math.radians(degrees)), STANCE.tolist())
+        env._episode.base = env.robot.base()
+        for _ in range(40):
+            *_, info = env.step(STAND)
+        assert info["velocity_error"] < 0.1
+        assert math.degrees(info["heading_error"]) == pytest.approx(degrees, abs=2)
+        assert info["is_success"] == success
 
 
 @pytest.mark.parametrize(("command", "success"), [((0, 0, 0), True), ((0.5, 0, 0), False)])
@@ -74,7 +116,7 @@ def test_success_is_to_follow(make, command, success):
         *_, info = env.step(STAND)
     assert info["is_success"] == success
     assert info["velocity_error"] == pytest.approx(command[0], abs=0.02)
-    assert info["turning_error"] == pytest.approx(0, abs=0.05)
+    assert info["turning_error"] == pytest.approx(0, abs=0.1)
     env.robot.place((0, 0, 0.35), (1.0, 0, 0), STANCE.tolist())
     _, _, terminated, _, info = env.step(STAND)
     assert terminated

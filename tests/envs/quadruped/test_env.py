@@ -409,11 +409,11 @@ def command_terms(before, after, log, action, last_action):
     forward, sideways = speeds(before, after)
     yaws = [math.atan2(state[1][1, 0], state[1][0, 0]) for state in (before, after)]
     error = (forward - 0.5) ** 2 + (sideways - 0.1) ** 2
-    turning = (yaws[1] - yaws[0]) / 0.05
+    turning = (yaws[1] - yaws[0]) / 0.05 - log.obs[-1]  # which leads to the heading, too
     as_in_a_walk = walk_terms(before, after, log, action, last_action)
     return {
         "velocity": math.exp(-error / 0.25**2),
-        "turning": 0.5 * math.exp(-(((turning + 0.3) / 0.5) ** 2)),
+        "turning": 0.5 * math.exp(-((turning / 0.5) ** 2)),
         **{name: as_in_a_walk[name] for name in ("alive", "tilt_rate", "energy", "action_rate")},
     }
 
@@ -451,11 +451,12 @@ def test_rewards_term_by_term(make, monkeypatch, kwargs, options, terms_of):
     if env.task.self_collision:  # upright, so that every term is there
         env.robot.place((0, 0, 0.3), (0.2, 0, 1.0), STANCE.tolist())
     last_action = np.zeros(12)
-    env.step(last_action)
+    obs, *_ = env.step(last_action)
     for _ in range(6):
         before, log = state_of(env), watched(env, monkeypatch)
+        log.obs = obs
         action = rng.uniform(-0.7, 0.7, 12)
-        _, rew, _, _, info = env.step(action)
+        obs, rew, _, _, info = env.step(action)
         terms = terms_of(before, state_of(env), log, action, last_action)
         last_action = action
         seen = {k.removeprefix("reward_"): x for k, x in info.items() if k.startswith("reward_")}
