@@ -214,7 +214,7 @@ def _is_activation(value):
     return callable(value) or value in (None, *ACTIVATIONS)
 
 
-CONVOLUTIONS = ("nature", "small", "impala")
+CONVOLUTIONS = ("nature", "small", "minatar", "impala")
 
 
 def _are_sizes(value):
@@ -235,10 +235,12 @@ NETWORK_RULES = {
         "function of a tensor (for LeakyReLU, whose slope differs from one library to another, "
         "leaky_relu, which has 0.2, or lambda x: keras.activations.leaky_relu(x, 0.01))",
     ),
-    "conv": Rule(
-        _are_convolutions,
-        f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such as "
-        "[[32,8,4],[64,4,2]]",
+    "conv": optional(
+        Rule(
+            _are_convolutions,
+            f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such "
+            "as [[32,8,4],[64,4,2]]",
+        )
     ),
     "background": FRACTION,
     "shared": SWITCH,

@@ -16,16 +16,18 @@ from spinup_tf2.errors import UserError
 
 
 def is_image(space: spaces.Space) -> bool:
-    """Return whether observations are images: uint8, three dimensions, at least 32 x 32 pixels.
+    """Return whether observations are images, of three dimensions.
 
+    These are bytes (uint8) of at least 32 x 32 pixels, or Booleans of at least 8 x 8, as MinAtar's.
     The channels come last, `[height, width, channels]`, or first, as in gymnasium's frame stack:
     the channel axis is the shorter of the first and the last.
     """
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and _has_shape_of_image(space)
+    least = {"uint8": 32, "bool": 8}.get(str(space.dtype), math.inf)
+    return isinstance(space, spaces.Box) and _has_shape_of_image(space, least)
 
 
-def _has_shape_of_image(space):
-    return len(space.shape) == 3 and sorted(space.shape)[1] >= 32
+def _has_shape_of_image(space, least=32):
+    return len(space.shape) == 3 and sorted(space.shape)[1] >= least
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:
@@ -92,9 +94,9 @@ def pixels_as_numbers(space: spaces.Space, entry: str | int | None = None) -> li
     return [
         f"the observation{where}, {space.dtype} of shape {space.shape}, looks like an image. The "
         f"networks see {math.prod(space.shape)} numbers, and have no convolutions for it: these "
-        "are for observations that are nothing but an image, of uint8 and three dimensions, and "
-        "of at least 32 x 32 pixels. Change it with a wrapper, or use networks of your own "
-        "(actor_critic)."
+        "are for observations that are nothing but an image of three dimensions, of bytes (uint8) "
+        "and at least 32 x 32 pixels, or of Booleans. Change it with a wrapper, or use networks of "
+        "your own (actor_critic)."
     ]
 
 

@@ -126,10 +126,14 @@ def test_flat_observations_and_images_need_no_wrapper():
         ((84, 84), np.uint8, False),  # no channels
         ((4, 84, 84, 3), np.uint8, False),
         ((84, 84, 4), np.float32, False),
+        ((10, 10, 4), bool, True),  # MinAtar's
+        ((7, 10, 10), bool, True),
+        ((7, 7, 7), bool, False),
+        ((10, 10), bool, False),
     ],
 )
 def test_images_stay_as_they_are_and_all_else_is_flattened(shape, dtype, expected):
-    space = spaces.Box(0, 255, shape, dtype)
+    space = spaces.Box(0, 1 if dtype is bool else 255, shape, dtype)
     assert is_image(space) == expected
     seen = network_observation_space(space)
     sample = space.sample()

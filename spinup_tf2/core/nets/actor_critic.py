@@ -269,12 +269,13 @@ class CNNActorCritic(_OwnActorCritic):
     """Convolutional networks for images; they scale the bytes to 0 ... 1 themselves.
 
     Args:
-        observation_space: A Box of uint8 `[height, width, channels]`, or
+        observation_space: A Box of uint8 or bool, `[height, width, channels]` or
             `[channels, height, width]`.
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
-            3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
-            size, stride).
+            3 x 3 with stride 2), 'minatar' (one layer of 16 filters, 3 x 3; Young and Tian 2019),
+            'impala' (Espeholt et al. 2018), or a list of (filters, kernel size, stride). None
+            means 'nature', or 'minatar' for images of less than 36 x 36 pixels.
         hidden_sizes: Widths of the dense layers after the convolutions.
         activation: Activation of all hidden layers, as in MLPActorCritic.
         shared: Whether policy and value function have all of these layers in common.
@@ -291,7 +292,7 @@ class CNNActorCritic(_OwnActorCritic):
         self,
         observation_space: spaces.Box,
         action_space: spaces.Space,
-        conv: str | Sequence[tuple[int, int, int]] = "nature",
+        conv: str | Sequence[tuple[int, int, int]] | None = None,
         hidden_sizes: Sequence[int] = (512,),
         activation: Activation = "relu",
         shared: bool = True,
@@ -312,7 +313,8 @@ class CNNActorCritic(_OwnActorCritic):
         arguments |= of_memory if memory else {}
 
         def make_body():
-            body = cnn(observation_space.shape, **layers)
+            of_bytes = observation_space.dtype != bool
+            body = cnn(observation_space.shape, **layers, of_bytes=of_bytes)
             return Trunk(body, body.output_shape[-1], memory, memory_size) if memory else body
 
         def head(body, outputs):

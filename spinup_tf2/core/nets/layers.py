@@ -110,6 +110,7 @@ def mlp(
 LAYERS_OF = {
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
     "small": (((32, 3, 2),) * 4, "same"),
+    "minatar": (((16, 3, 1),), "valid"),
 }
 IMPALA = (16, 32, 32)  # the filters of each block; each block halves height and width
 
@@ -153,10 +154,11 @@ def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.La
 
 def cnn(
     input_shape: tuple[int, ...],
-    conv: str | Sequence[tuple[int, int, int]] = "nature",
+    conv: str | Sequence[tuple[int, int, int]] | None = None,
     hidden_sizes: Sequence[int] = (512,),
     activation: Activation = "relu",
     background: float = 0.0,
+    of_bytes: bool = True,
 ) -> keras.Sequential:
     """Return convolutions and dense layers, from uint8 images `[batch, *input_shape]` to features.
 
@@ -167,10 +169,12 @@ def cnn(
         input_shape: (height, width, channels) or (channels, height, width); the channels are the
             smallest dimension.
         conv: 'impala', a name in LAYERS_OF such as 'nature' (Mnih et al. 2015), or a list of
-            (filters, kernel size, stride), with zero padding.
+            (filters, kernel size, stride), with zero padding. None means 'nature', or 'minatar'
+            (Young and Tian 2019) for images of less than 36 x 36 pixels, which 'nature' needs.
         hidden_sizes: Widths of the dense layers after the convolutions.
         activation: Activation of all layers: a name that Keras knows, or a function of a tensor.
         background: Gray value, between 0 and 1, that is subtracted from the scaled pixels.
+        of_bytes: Whether pixels go from 0 to 255; otherwise they are 0 or 1.
 
     Raises:
         UserError: The input is not an image.
@@ -182,6 +186,7 @@ def cnn(
             f"the shape {(*input_shape,)}. Use MLPActorCritic, or MLPQActorCritic."
         )
     function = _keras_activation(activation)
+    conv = conv or ("nature" if sorted(input_shape)[1] >= 36 else "minatar")
     if conv == "impala":
         convolutions = impala(function)
     else:
@@ -194,7 +199,7 @@ def cnn(
         [
             keras.Input(input_shape, dtype="uint8"),
             *([keras.layers.Permute((2, 3, 1))] if channels_first(input_shape) else []),
-            keras.layers.Rescaling(1 / 255, -background),
+            keras.layers.Rescaling(1 / 255 if of_bytes else 1.0, -background),
             *convolutions,
             keras.layers.Flatten("channels_last"),
             *[keras.layers.Dense(size, function) for size in hidden_sizes],

@@ -250,9 +250,9 @@ def _encode(part, value):
             f"The observation{part['path']} has shape {x.shape}; the policy was trained on {shape}."
         )
     if part["kind"] == "image":
-        if x.dtype != np.uint8:
-            raise ValueError(f"Images are bytes, 0 to 255 (uint8); these are {x.dtype}.")
-        return x, single
+        if x.dtype not in (np.uint8, np.bool_):
+            raise ValueError(f"Images are bytes, 0 to 255 (uint8), or Booleans, not {x.dtype}.")
+        return x.astype(np.uint8), single
     x = flatten(x) if len(x) else x.reshape(0, int(np.prod(shape)))
     if part["kind"] == "one_hot":
         return _one_hot(part, x), single

@@ -96,12 +96,13 @@ class CNNQActorCritic(QActorCritic):
     """Multilayer perceptrons on convolutions, one stack for the policy and one for all Q-functions.
 
     Args:
-        observation_space: A Box of uint8 `[height, width, channels]`, or
+        observation_space: A Box of uint8 or bool, `[height, width, channels]` or
             `[channels, height, width]`.
         action_space: A Box with finite bounds, or Discrete.
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
-            3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
-            size, stride).
+            3 x 3 with stride 2), 'minatar' (one layer of 16 filters, 3 x 3; Young and Tian 2019),
+            'impala' (Espeholt et al. 2018), or a list of (filters, kernel size, stride). None
+            means 'nature', or 'minatar' for images of less than 36 x 36 pixels.
         hidden_sizes: Widths of the dense layers after the convolutions, in each network.
         activation, stochastic, num_q: As in MLPQActorCritic.
         background: Gray value that is subtracted from the scaled pixels, as in CNNActorCritic.
@@ -113,7 +114,7 @@ class CNNQActorCritic(QActorCritic):
         self,
         observation_space: spaces.Box,
         action_space: spaces.Space,
-        conv: str | Sequence[tuple[int, int, int]] = "nature",
+        conv: str | Sequence[tuple[int, int, int]] | None = None,
         hidden_sizes: Sequence[int] = (256, 256),
         activation: Activation = "relu",
         background: float = 0.0,
@@ -124,7 +125,8 @@ class CNNQActorCritic(QActorCritic):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
         images = dict(conv=conv, background=background)
         check_network_arguments(layers | images)
-        encoder = partial(cnn, observation_space.shape, conv, (), activation, background)
+        of_bytes = observation_space.dtype != bool
+        encoder = partial(cnn, observation_space.shape, conv, (), activation, background, of_bytes)
         self.q_encoder = encoder()
         features = self.q_encoder.output_shape[-1]
 

@@ -147,6 +147,23 @@ def test_bytes_are_scaled_to_one():
     assert body(np.full((1, 2, 3, 2), 255, np.uint8)).numpy().max() == pytest.approx(2)
 
 
+def test_small_images_of_booleans():
+    """10 x 10 becomes 8 x 8 square; the convolution of Booleans, written out in NumPy."""
+    body = cnn((10, 10, 7), None, hidden_sizes=(), of_bytes=False)
+    assert count_variables(body) == (3 * 3 * 7 + 1) * 16
+    seen = images(1, 10, 10, 7) % 2
+    kernel, _ = body.get_weights()
+    parts = np.lib.stride_tricks.sliding_window_view(seen[0], (3, 3), (0, 1))  # [8, 8, 7, 3, 3]
+    expected = np.maximum(np.einsum("yxcij,ijcf->yxf", parts, kernel), 0)
+    np.testing.assert_allclose(body(seen)[0], expected.ravel(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "filters"), [(35, 16), (36, 32)])
+def test_nature_from_36_pixels_on(size, filters):
+    first = next(x for x in cnn((90, size, 3)).layers if isinstance(x, keras.layers.Conv2D))
+    assert first.filters == filters
+
+
 def test_the_background_is_subtracted():
     """W (x - m) + b = W x + (b - m sum W): other biases in the first layer do the same."""
     plain, centered = cnn((48, 40, 4), hidden_sizes=(7,)), cnn((48, 40, 4), hidden_sizes=(7,))
