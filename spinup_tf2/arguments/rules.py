@@ -223,7 +223,7 @@ def _are_sizes(value):
 
 def _are_convolutions(value):
     if not isinstance(value, list | tuple):
-        return value in CONVOLUTIONS
+        return value is None or value in CONVOLUTIONS
     return len(value) > 0 and all(_are_sizes(each) and len(each) == 3 for each in value)
 
 
@@ -235,12 +235,10 @@ NETWORK_RULES = {
         "function of a tensor (for LeakyReLU, whose slope differs from one library to another, "
         "leaky_relu, which has 0.2, or lambda x: keras.activations.leaky_relu(x, 0.01))",
     ),
-    "conv": optional(
-        Rule(
-            _are_convolutions,
-            f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such "
-            "as [[32,8,4],[64,4,2]]",
-        )
+    "conv": Rule(
+        _are_convolutions,
+        f"one of {', '.join(CONVOLUTIONS)}, a list of (filters, kernel size, stride) such as "
+        "[[32,8,4],[64,4,2]], or None",
     ),
     "background": FRACTION,
     "shared": SWITCH,

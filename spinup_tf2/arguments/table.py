@@ -135,9 +135,10 @@ ARGUMENTS = {
         """Arguments of the networks. For the default MLPActorCritic `hidden_sizes` (64, 64) and
         `activation` 'tanh'. Where observations are images, the default is CNNActorCritic with
         `conv` 'nature' (for small images 'minatar'), `hidden_sizes` (512,), `activation` 'relu' and
-        `background` 0, which is subtracted from the pixels that are scaled to 0 ... 1. Both have `shared`, whether policy
-        and value function have these layers in common, and `memory`, 'lstm' or 'gru' for a policy
-        that remembers the episode so far, with `memory_size` 64 and `seq_len` 25.""",
+        `background` 0, which is subtracted from the pixels that are scaled to 0 ... 1. Both have
+        `shared`, whether policy and value function have these layers in common, and `memory`,
+        'lstm' or 'gru' for a policy that remembers the episode so far, with `memory_size` 64 and
+        `seq_len` 25.""",
         off_policy="""Arguments of the networks. For the default MLPQActorCritic `hidden_sizes`
         (256, 256) and `activation` 'relu'. Where observations are images, the default is
         CNNQActorCritic, which has `conv` before these layers; the Q-functions have it in common. It

@@ -166,7 +166,7 @@ def _ways(start, episodes, noops):
     }
 
 
-# Position in a level or of a robot, and how far a robot's velocity and heading are from the command.
+# Position in a level or of a robot, and how far a robot's velocity and heading were from commands.
 _OF_INFO = dict(x_pos="X", x_position="X", velocity_error="VelError", heading_error="HeadError")
 
 

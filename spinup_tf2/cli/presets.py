@@ -32,11 +32,8 @@ def main(argv: Sequence[str]) -> None:
     if not presets:
         fitting = f" that fits {args.env}" if args.env else ""
         raise UserError(f"there is no such preset{fitting}; leave a filter out.")
-    print_once("\n".join(map(_described if args.full or wanted else _in_a_line, presets)))
-
-
-def _in_a_line(preset):
-    return f"{preset.algorithm.ljust(5)} --preset {preset.name.ljust(17)} {preset.doc}"
+    lines = [f"{each.algorithm:5} --preset {each.name:17} {each.doc}" for each in presets]
+    print_once("\n".join(map(_described, presets) if args.full or wanted else lines))
 
 
 def _described(preset):

@@ -6,12 +6,11 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import UserError, shortened
@@ -109,7 +108,9 @@ def _is_finished(experiment, num_procs):
             "Choose another exp_name, seed or data_dir, or pass --overwrite (overwrite=True) to "
             "replace it."
         )
-    done = _epochs_done(run_dir, described)
+    # A crash can come between the last row and its checkpoint.
+    rows, saved = progress_of(run_dir)[0], described.get("epochs_done")
+    done = min(rows, saved) if type(saved) is int else rows
     epochs = (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
     if done < epochs and not _has_ended_early(experiment, described):
         state = f"that is not finished ({done} of {epochs} epochs)"
@@ -131,16 +132,6 @@ def _has_ended_early(experiment, described):
         return False
     before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
     return all(before.get(name) == now[name] for name in _ENDING)
-
-
-def _epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
-    """Return the number of epochs that a run has completed, by both its rows and its checkpoint.
-
-    It is the smaller of the two, as a crash can come between the last row and its checkpoint.
-    """
-    rows, _ = progress_of(run_dir)
-    saved = described.get("epochs_done")
-    return min(rows, saved) if type(saved) is int else rows
 
 
 def _difference(experiment, num_procs, described):

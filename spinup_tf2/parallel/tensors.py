@@ -88,7 +88,9 @@ def mpi_avg_grads(grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     if num_procs() == 1 or not grads:
         return grads
     flat, order = flat_concat(grads), _order()
-    average, turn = tf.numpy_function(_average, [flat, order], [flat.dtype, order.dtype])
+    average, turn = tf.numpy_function(
+        lambda x, turn: (mpi_avg(x), turn), [flat, order], [flat.dtype, order.dtype]
+    )
     order.assign(turn)
     average.set_shape(flat.shape)  # numpy_function does not know it
     return split_flat(average, grads)
@@ -109,10 +111,6 @@ def _order():
     """
     with tf.init_scope():
         return tf.Variable(0, trainable=False)
-
-
-def _average(x, turn):
-    return mpi_avg(x), turn
 
 
 class MpiAdamOptimizer(keras.optimizers.Adam):

@@ -154,7 +154,11 @@ def open_run(
         # All networks, also frozen copies of them; counters are the same on all ranks.
         of_run = variables_of({"ac": ac, **state})
         sync_params([each for each in of_run if each.dtype == "float32"])
-        _seed_global_generators(settings, envs, saved)
+        # Differently on each rank, and after each resumption; the networks have been initialized
+        # before, with the same weights on all ranks.
+        moment = (0, 0) if saved is None else (saved.counters["epoch"], saved.counters["step"])
+        if proc_id() > 0 or moment != (0, 0):
+            seed_global_generators(environment_seed(settings.seed, envs.indices[0], *moment))
         counts = ", ".join(f"\t {name}: {size}" for name, size in ac.sizes().items())
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
@@ -178,13 +182,3 @@ def open_run(
             if saved is None and proc_id() == 0 and not by_name:
                 warn_of_changes(settings.env_fn, env, description["environment"], logger)
             yield run
-
-
-def _seed_global_generators(settings, envs, saved):
-    """Seed the global generators differently on each rank, and after each resumption.
-
-    The networks have been initialized before, with the same weights on all ranks.
-    """
-    moment = (0, 0) if saved is None else (saved.counters["epoch"], saved.counters["step"])
-    if proc_id() > 0 or moment != (0, 0):
-        seed_global_generators(environment_seed(settings.seed, envs.indices[0], *moment))

@@ -313,8 +313,7 @@ class CNNActorCritic(_OwnActorCritic):
         arguments |= of_memory if memory else {}
 
         def make_body():
-            of_bytes = observation_space.dtype != bool
-            body = cnn(observation_space.shape, **layers, of_bytes=of_bytes)
+            body = cnn(observation_space.shape, **layers, of_bytes=observation_space.dtype != bool)
             return Trunk(body, body.output_shape[-1], memory, memory_size) if memory else body
 
         def head(body, outputs):
