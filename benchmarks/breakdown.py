@@ -17,9 +17,7 @@ COMMON_SECTIONS = {
         "spinup_tf2.core.nets.acting:Actor.refresh",
         "spinup_tf2.core.workers.randomness:Randomness.noise",
     ],
-    "environment": [
-        "spinup_tf2.core.vector_env:VectorEnv.step",
-    ],
+    "environment": ["spinup_tf2.core.vector_env:VectorEnv.step"],
     "logging": [
         "spinup_tf2.files.logger:EpochLogger.store",
         "spinup_tf2.files.logger:EpochLogger.log_tabular",

@@ -8,16 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from learning_data import (
-    CELL,
-    KEYS,
-    RANDOM,
-    Protocol,
-    about,
-    nameof,
-    protocols,
-    published,
-)
+from learning_data import CELL, KEYS, RANDOM, Protocol, about, nameof, protocols, published
 
 SMOOTHED = 11  # epochs, of Spinning Up's curves
 BETWEEN_TESTS = 30_000  # steps, of Tianshou

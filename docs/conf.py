@@ -32,12 +32,7 @@ author = "the spinup_tf2 authors"
 copyright = author
 release = version = run_path(str(ROOT / "spinup_tf2" / "version.py"))["__version__"]
 
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
-]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 4  # links to sections, by the names that repository browsers give them

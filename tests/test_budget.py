@@ -23,10 +23,10 @@ PACKAGE, TESTS = ROOT / "spinup_tf2", ROOT / "tests"
 ASIDE = ("envs/mario", "envs/quadruped", "envs/envpool", "examples", "exercises")  # no library
 
 LIMITS = {
-    "library, lines of code": 14_350,
-    "package, lines of code": 18_950,
+    "library, lines of code": 14_270,
+    "package, lines of code": 18_860,
     "package, files": 170,
-    "tests, lines": 33_550,
+    "tests, lines": 33_520,
     "story of PPO, lines": 1_047,
     "story of PPO, files": 11,
 }

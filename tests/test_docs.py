@@ -21,12 +21,7 @@ from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.cli import evaluate, export, play, test_policy
-from spinup_tf2.cli.flags import (
-    RUN_KEYS,
-    SUBSTITUTIONS,
-    check_names,
-    parse_flags,
-)
+from spinup_tf2.cli.flags import RUN_KEYS, SUBSTITUTIONS, check_names, parse_flags
 from spinup_tf2.results import ls, plot
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
@@ -198,11 +193,7 @@ def shown_names():
 
 
 def test_every_public_name_is_on_the_page_of_the_api():
-    rows = re.findall(
-        r"^\| \[`(\w+)`\]\(\S*\) \| `([\w.]+)` \|",
-        page("api"),
-        re.MULTILINE,
-    )
+    rows = re.findall(r"^\| \[`(\w+)`\]\(\S*\) \| `([\w.]+)` \|", page("api"), re.MULTILINE)
     assert len(rows) == len({*rows}) == page("api").count("\n| [")
     listed = {name: [] for name, _ in rows}
     for name, module in rows:
@@ -248,10 +239,7 @@ EXAMPLE_COMMANDS = {
     ],
     "presets": ["preset.py"],
     "quadruped": ["quadruped_trot.py"],
-    "q-functions": [
-        "own_q_network.py",
-        "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",
-    ],
+    "q-functions": ["own_q_network.py", "saved_q.py data/own_q_network/own_q_network_s0/tf2_save"],
     "own algorithms": [
         "-m spinup_tf2.run random_agent:random_agent --env CartPole-v1 --episodes 1 2 --quiet",
         "-m spinup_tf2.run reinforce:reinforce --env CartPole-v1 --epochs 1 --quiet",

@@ -14,11 +14,13 @@ from matplotlib.figure import Figure
 from spinup_tf2.results import figures
 
 CORRIDOR = ["1...3"]
+# fmt: off
 GRID = [
     "..x3",
     ".#..",
     "1...",
 ]
+# fmt: on
 ARROWS = "<>^v"
 MOVES = [(0, -1), (0, 1), (-1, 0), (1, 0)]  # left, right, up, down: (row, column)
 

@@ -27,12 +27,7 @@ from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
 
 
-def policy_loss(
-    pi: Distribution,
-    pi_old: Distribution,
-    act: tf.Tensor,
-    adv: tf.Tensor,
-) -> Loss:
+def policy_loss(pi: Distribution, pi_old: Distribution, act: tf.Tensor, adv: tf.Tensor) -> Loss:
     """Surrogate objective, negated, and the KL divergence that must not exceed delta.
 
     L = -E[r A],  r = pi(a|s) / pi_old(a|s)   (Schulman et al. 2015, eq. 14)

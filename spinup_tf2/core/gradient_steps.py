@@ -214,10 +214,7 @@ class Training:
         return before, [each.info(batch) for each in self.steps], passes
 
     def __call__(
-        self,
-        batch: Batch,
-        minibatches: np.ndarray | None = None,
-        renewed: Renewed | None = None,
+        self, batch: Batch, minibatches: np.ndarray | None = None, renewed: Renewed | None = None
     ) -> tuple[Floats, Floats, int]:
         """Take all steps on a batch, or on its minibatches.
 

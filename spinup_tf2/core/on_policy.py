@@ -179,10 +179,7 @@ class Demonstrations:
     """
 
     def __init__(
-        self,
-        act: Actor | RecurrentActor,
-        behavior_policy: Callable[..., Any],
-        envs: VectorEnv,
+        self, act: Actor | RecurrentActor, behavior_policy: Callable[..., Any], envs: VectorEnv
     ):
         self.act, self.behavior_policy, self.envs = act, behavior_policy, envs
         self.inputs = behavior_inputs(behavior_policy)

@@ -13,12 +13,7 @@ from spinup_tf2.core.workers.faults import label_of
 from spinup_tf2.core.workers.randomness import Randomness
 from spinup_tf2.core.workers.vector import make_groups
 from spinup_tf2.envs.protocol import check_is_env
-from spinup_tf2.envs.spaces import (
-    ActionSpec,
-    action_spec,
-    network_dtype,
-    network_observation_space,
-)
+from spinup_tf2.envs.spaces import ActionSpec, action_spec, network_dtype, network_observation_space
 from spinup_tf2.parallel.mpi import proc_id
 
 FinalObs = Mapping[int, np.ndarray | None]

@@ -16,8 +16,7 @@ _PROBES = {
 }
 _QUADRUPED = {
     f"Quadruped{task.capitalize()}-v0": dict(
-        entry_point="spinup_tf2.envs.quadruped.env:QuadrupedEnv",
-        kwargs=dict(task=task),
+        entry_point="spinup_tf2.envs.quadruped.env:QuadrupedEnv", kwargs=dict(task=task)
     )
     for task in ("walk", "command", "recover")
 }

@@ -18,11 +18,7 @@ from spinup_tf2 import user_config
 from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.calling import Processes, resolve_processes
-from spinup_tf2.experiments.experiment import (
-    check_launch,
-    prepare_experiment,
-    set_replaced_aside,
-)
+from spinup_tf2.experiments.experiment import check_launch, prepare_experiment, set_replaced_aside
 from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Outcome, finished_runs
 from spinup_tf2.experiments.presets import merged, nested
 from spinup_tf2.experiments.schedule import run_all

@@ -210,11 +210,7 @@ def read_npz(
     Raises:
         DamagedCheckpoint: It cannot be read.
     """
-    with (
-        _reading(path),
-        open_regular(path) as file,
-        np.load(file, allow_pickle=False) as arrays,
-    ):
+    with _reading(path), open_regular(path) as file, np.load(file, allow_pickle=False) as arrays:
         if any(each.compress_type != zipfile.ZIP_STORED for each in arrays.zip.infolist()):
             raise ValueError("it is compressed, and may be of any size")
         if sum(each.file_size for each in arrays.zip.infolist()) > largest:

@@ -29,13 +29,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError, kind_and_line, printable, reason_of
 from spinup_tf2.files.disk import atomic_save, remove
-from spinup_tf2.files.printing import (
-    colored,
-    colorize,
-    format_table,
-    say,
-    warn,
-)
+from spinup_tf2.files.printing import colored, colorize, format_table, say, warn
 from spinup_tf2.files.run_directory import (
     CANNOT_WRITE,
     EXISTING_RUN,

@@ -56,11 +56,7 @@ def mpirun_environment(n: int) -> dict[str, str]:
 
 
 def mpirun_command(
-    n: int,
-    arguments: Iterable[str],
-    *,
-    bind_to_core: bool = False,
-    launcher: str | None = None,
+    n: int, arguments: Iterable[str], *, bind_to_core: bool = False, launcher: str | None = None
 ) -> list[str]:
     """Return the command that runs this Python interpreter with `arguments` on `n` ranks.
 

@@ -17,14 +17,7 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line, printable
 from spinup_tf2.files.printing import print_safely
 from spinup_tf2.files.run_directory import is_locked, plot_command, resume_command, watch_command
-from spinup_tf2.results.datasets import (
-    algorithm,
-    env_name,
-    name_in,
-    read_config,
-    read_rows,
-    walk,
-)
+from spinup_tf2.results.datasets import algorithm, env_name, name_in, read_config, read_rows, walk
 from spinup_tf2.training.checkpoints import Checkpoints
 
 # Folders that belong to a run, and contain no other runs.

@@ -13,12 +13,7 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
-from spinup_tf2.envs.spaces import (
-    ActionSpec,
-    action_spec,
-    actions_out_of_reach,
-    pixels_as_numbers,
-)
+from spinup_tf2.envs.spaces import ActionSpec, action_spec, actions_out_of_reach, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.files.run_directory import run_lock
@@ -38,11 +33,7 @@ from spinup_tf2.training.keeper import variables_of
 from spinup_tf2.training.rebuilding import begin_with
 from spinup_tf2.training.replay import warn_of_changes
 from spinup_tf2.training.run import Run
-from spinup_tf2.training.same_run import (
-    check_same_on_all_ranks,
-    checkpoint_to_resume,
-    describe_run,
-)
+from spinup_tf2.training.same_run import check_same_on_all_ranks, checkpoint_to_resume, describe_run
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings, running
 

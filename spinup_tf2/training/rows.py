@@ -169,10 +169,7 @@ class BestWeights:
             self.weights = self.acting
 
     def restore(
-        self,
-        record: Mapping[str, Any],
-        weights: Sequence[np.ndarray],
-        acting: Sequence[np.ndarray],
+        self, record: Mapping[str, Any], weights: Sequence[np.ndarray], acting: Sequence[np.ndarray]
     ) -> None:
         """Restore what a checkpoint holds.
 

@@ -24,12 +24,7 @@ from spinup_tf2.training.checkpoints import Checkpoints, Saved
 from spinup_tf2.training.evaluation import NO_RESULTS, evaluate, own_test_episodes
 from spinup_tf2.training.finite import check_experience, check_info, check_step, check_variables
 from spinup_tf2.training.keeper import Keeper, variables_of
-from spinup_tf2.training.replay import (
-    REPEATED_STEPS,
-    ActionLog,
-    warn_of_strayed,
-    warn_of_wrappers,
-)
+from spinup_tf2.training.replay import REPEATED_STEPS, ActionLog, warn_of_strayed, warn_of_wrappers
 from spinup_tf2.training.rows import BestWeights, Rows, score_of
 from spinup_tf2.training.same_run import how_to_go_on
 from spinup_tf2.training.saved_policy import SavedPolicy

@@ -11,12 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from spinup_tf2.arguments.checks import (
-    RULES,
-    check_arguments,
-    other_meanings,
-    without_effect,
-)
+from spinup_tf2.arguments.checks import RULES, check_arguments, other_meanings, without_effect
 from spinup_tf2.arguments.signatures import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own

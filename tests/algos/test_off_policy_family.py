@@ -13,13 +13,7 @@ from spinup_tf2.algos.dqn import epsilon_greedy
 from spinup_tf2.core.nets.distributions import mode
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
-from tests.off_policy_runs import (
-    CHOICES,
-    UNEQUAL_BOUNDS,
-    Restless,
-    Scaled,
-    train,
-)
+from tests.off_policy_runs import CHOICES, UNEQUAL_BOUNDS, Restless, Scaled, train
 from tests.on_policy_runs import Identity
 
 each = pytest.mark.parametrize("algorithm", [ddpg, td3, sac], ids=lambda f: f.__name__)

@@ -16,11 +16,7 @@ from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import COLUMNS, Identity, make
 
 PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
-    minibatch_size=50,
-    max_grad_norm=0.5,
-    lr_schedule="linear",
-    init="orthogonal",
-    ent_coef=0.01,
+    minibatch_size=50, max_grad_norm=0.5, lr_schedule="linear", init="orthogonal", ent_coef=0.01
 )
 
 

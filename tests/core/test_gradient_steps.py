@@ -285,8 +285,7 @@ def pair(stops=(None, None), numbers=(10, 10)):
 
 @pytest.mark.parametrize("minibatches", [None, shuffled(12, 4, 16)], ids=["full", "minibatches"])
 @pytest.mark.parametrize(
-    ("stops", "numbers"),
-    [((None, 1.9), (1, 8)), ((0.5, None), (12, 3)), ((1e9, None), (7, 4))],
+    ("stops", "numbers"), [((None, 1.9), (1, 8)), ((0.5, None), (12, 3)), ((1e9, None), (7, 4))]
 )
 def test_each_loss_takes_the_steps_that_it_takes_alone(stops, numbers, minibatches):
     """To the last bit; each stops where it stops alone, and goes on where the other has stopped."""

@@ -107,8 +107,7 @@ def test_minibatches_are_normalized_each_on_its_own_over_all_ranks():
     valid = adv < 50
     minibatches = np.array([[2, 0, 1], [3, 5, 4]])
     results = run_ranks(
-        2,
-        lambda: normalized_in_minibatches(adv[mpi.proc_id()], minibatches, valid[mpi.proc_id()]),
+        2, lambda: normalized_in_minibatches(adv[mpi.proc_id()], minibatches, valid[mpi.proc_id()])
     )
     expected = np.zeros((2, 6))
     for part in (slice(3), slice(3, 6)):

@@ -250,11 +250,7 @@ EQUAL = spaces.Box(np.float32([-1, 3]), np.float32([1, 3]))
         (action_spec, spaces.Dict(a=spaces.Discrete(2)), "action space Dict"),
         (action_spec, spaces.Box(-1, 1, (0,)), r"The action space Box\(.*\) has no dimensions"),
         (bounded_action_spec, spaces.Box(-1, 1, (0,)), "has no dimensions"),
-        (
-            bounded_action_spec,
-            spaces.Discrete(3),
-            "Discrete is not .*takes a Box of floating",
-        ),
+        (bounded_action_spec, spaces.Discrete(3), "Discrete is not .*takes a Box of floating"),
         (bounded_or_discrete_action_spec, spaces.MultiDiscrete([3, 2]), "Multi.*takes Discrete"),
         (bounded_or_discrete_action_spec, spaces.Box(0, 9, (2,), np.int64), "Box.* of floating-po"),
         (discrete_action_spec, spaces.Box(-1, 1, (2,)), "Box is not .*, which takes Discrete"),

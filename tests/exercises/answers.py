@@ -9,7 +9,7 @@ SEED = "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])"
 WRONG_ANSWERS = {
     "backup": {
         "return np.where((terminated | truncated)[:, None], => ended = terminated | truncated; "
-        "obs[ended] = final_obs[ended]; return np.where(ended[:, None],": "write into obs",
+        "obs[ended] = final_obs[ended]; return np.where(ended[:, None],": "write into obs"
     },
     "gaussian": {
         "return tf.reduce_sum => return tf.exp(tf.reduce_sum": "is not Python yet",

@@ -150,10 +150,7 @@ def hosts(request, tmp_path):
 
 def test_training_on_two_hosts_of_which_one_is_lost(mpi, hosts, tmp_path):  # noqa: F811
     node1, node2 = hosts
-    mine = {
-        "SPINUP_TF2_DATA_DIR": str(tmp_path / "data"),
-        "SPINUP_TF2_CHECKPOINT_INTERVAL": "0",
-    }
+    mine = {"SPINUP_TF2_DATA_DIR": str(tmp_path / "data"), "SPINUP_TF2_CHECKPOINT_INTERVAL": "0"}
     ssh = str(tmp_path / "ssh")
     environment = mpi.environment(2) | mine
     environment |= {"HYDRA_LAUNCHER_EXEC": ssh, "PRTE_MCA_plm_ssh_agent": ssh}

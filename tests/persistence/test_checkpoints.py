@@ -296,10 +296,7 @@ def failing(function, when):
 
 @pytest.mark.parametrize(
     ("function", "when"),
-    [
-        *(("_write_npz", when) for when in (1, 2)),
-        *(("_sync", when) for when in range(1, 7)),
-    ],
+    [*(("_write_npz", when) for when in (1, 2)), *(("_sync", when) for when in range(1, 7))],
 )
 def test_a_full_disk_leaves_what_was_there(three, monkeypatch, function, when):
     root = three / "checkpoint"

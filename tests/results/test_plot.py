@@ -16,11 +16,7 @@ from matplotlib.figure import Figure
 from spinup_tf2.errors import UserError
 from spinup_tf2.results import figures
 from spinup_tf2.results.plot import main
-from spinup_tf2.utils.plot import (
-    get_datasets,
-    make_plots,
-    plot_data,
-)
+from spinup_tf2.utils.plot import get_datasets, make_plots, plot_data
 from tests.results.runs import add_run
 
 ENVS = ("CartPole-v1", "Acrobot-v1")

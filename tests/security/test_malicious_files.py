@@ -279,10 +279,7 @@ def test_libraries_that_lie_in_the_run(place, capfd, monkeypatch):
         {"entry_point": "gymnasium.wrappers:RecordVideo", "kwargs": {"video_folder": "outside"}},
         {"entry_point": "gymnasium.wrappers.rendering:RecordVideo", "kwargs": {"video_folder": ""}},
         {"entry_point": "gymnasium.wrappers.common:np.load", "kwargs": {}},
-        {
-            "entry_point": "spinup_tf2.files.unpickling:load_trusted",
-            "kwargs": {"path": "vars.pkl"},
-        },
+        {"entry_point": "spinup_tf2.files.unpickling:load_trusted", "kwargs": {"path": "vars.pkl"}},
         {"entry_point": "spinup_tf2...os:system", "kwargs": {}},
         {"entry_point": 3, "kwargs": 4},
     ],

@@ -17,10 +17,7 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.training.checkpoints import Checkpoints
-from spinup_tf2.training.evaluation import (
-    evaluate,
-    own_test_episodes,
-)
+from spinup_tf2.training.evaluation import evaluate, own_test_episodes
 from spinup_tf2.training.rows import log_successes
 from spinup_tf2.utils.logx import EpochLogger
 from tests.fake_mpi import run_ranks

@@ -41,10 +41,7 @@ def first(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("algorithm", "kwargs"),
-    [
-        (ppo, dict(pi_lr=0.0, vf_lr=0.0, init="orthogonal")),
-        (sac, dict(lr=0.0)),
-    ],
+    [(ppo, dict(pi_lr=0.0, vf_lr=0.0, init="orthogonal")), (sac, dict(lr=0.0))],
     ids=lambda x: x.__name__ if callable(x) else "",
 )
 def test_networks_are_those_of_the_other_run(algorithm, kwargs, tmp_path):

@@ -43,12 +43,7 @@ def observations(space, n=6):
 
 @pytest.mark.parametrize(
     ("observation_space", "action_space", "stochastic", "num_q"),
-    [
-        (OBS, BOX, False, 1),
-        (OBS, BOX, True, 2),
-        (OBS, CHOICES, True, 2),
-        (IMAGES, BOX, True, 2),
-    ],
+    [(OBS, BOX, False, 1), (OBS, BOX, True, 2), (OBS, CHOICES, True, 2), (IMAGES, BOX, True, 2)],
     ids=["deterministic", "squashed", "choices", "images"],
 )
 def test_what_is_saved_is_what_was_trained(

@@ -13,12 +13,7 @@ from spinup_tf2.core.nets.distributions import Distribution, mode, sample
 from spinup_tf2.core.nets.heads import ValueFunction, both, policy_for, value_beside
 from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp
 from spinup_tf2.core.nets.recurrent import Memory, RecurrentNet, Trunk, recurrent_mlp
-from spinup_tf2.envs.spaces import (
-    ActionSpec,
-    action_spec,
-    network_observation_space,
-    to_network,
-)
+from spinup_tf2.envs.spaces import ActionSpec, action_spec, network_observation_space, to_network
 
 # ------------------------------------------------------------------------------- the base class
 

@@ -63,9 +63,7 @@ class GaussianPolicy(Head):
     def __init__(self, net: keras.Model, act_dim: int, log_std_init: float = -0.5):
         super().__init__(net)
         self.log_std = self.add_weight(
-            name="log_std",
-            shape=(act_dim,),
-            initializer=keras.initializers.Constant(log_std_init),
+            name="log_std", shape=(act_dim,), initializer=keras.initializers.Constant(log_std_init)
         )
 
     def head(self, output: tf.Tensor) -> Distribution:
@@ -253,9 +251,7 @@ class QFunction(keras.Model):
 
 
 def policy_for(
-    action_space: spaces.Space,
-    make_net: Callable[[int], keras.Model],
-    log_std_init: float = -0.5,
+    action_space: spaces.Space, make_net: Callable[[int], keras.Model], log_std_init: float = -0.5
 ) -> GaussianPolicy | CategoricalPolicy:
     """Return the policy for an action space, on the network `make_net(number of outputs)`."""
     spec = action_spec(action_space)

@@ -14,11 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.core.workers.episodes import RECORDED
-from spinup_tf2.core.workers.randomness import (
-    FIRST_TEST_ENV,
-    seed_after,
-    seed_global_generators,
-)
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, seed_after, seed_global_generators
 from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError, kind_and_line, one_line, place_of
 from spinup_tf2.files.printing import lose_lines, say
@@ -105,12 +101,7 @@ class SupervisedEnv(gym.Wrapper):
     """
 
     def __init__(
-        self,
-        make: Callable[[], gym.Env],
-        label: str,
-        retries: int,
-        owner: int,
-        seed: int = 0,
+        self, make: Callable[[], gym.Env], label: str, retries: int, owner: int, seed: int = 0
     ):
         self._elsewhere = os.getpid() != owner
         if self._elsewhere:

@@ -108,10 +108,7 @@ class ScoreReward(gym.Wrapper, RecordConstructorArgs):
         scale: float = 1 / 10,
     ):
         terms = dict(
-            score_scale=score_scale,
-            flag_bonus=flag_bonus,
-            death_penalty=death_penalty,
-            scale=scale,
+            score_scale=score_scale, flag_bonus=flag_bonus, death_penalty=death_penalty, scale=scale
         )
         RecordConstructorArgs.__init__(self, **terms)
         gym.Wrapper.__init__(self, env)

@@ -328,9 +328,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if self._backup is not None:
             self.robot.forget_saved(self._backup.robot)
         self._backup = SimpleNamespace(
-            robot=self.robot.save(),
-            episode=replace(now),
-            random=self.np_random.bit_generator.state,
+            robot=self.robot.save(), episode=replace(now), random=self.np_random.bit_generator.state
         )
 
     def restore(self) -> None:

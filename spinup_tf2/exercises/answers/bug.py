@@ -133,9 +133,7 @@ def check_gradient_of_q_loss(student):
 
 
 def check_pi_loss(student):
-    mistakes = {
-        "There was no bug in pi_loss: its minus is missing now.": "return -tf => return tf",
-    }
+    mistakes = {"There was no bug in pi_loss: its minus is missing now.": "return -tf => return tf"}
     compare(
         student,
         lambda module, batch: module.pi_loss(_network(_Q), _network(_PI), _tensors(batch)),

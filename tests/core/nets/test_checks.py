@@ -166,28 +166,16 @@ REFUSED = [
     ),
     # Policies of another kind or size.
     (lambda: make(TWO, mlp(4, (), 2)), r"pi\(obs\) returned \w*Tensor; it must return a distrib"),
-    (
-        lambda: make(TWO, Policy(3, categorical)),
-        r"^pi gives logits .*\(3,\) .*e\(2\) needs \(2,\)",
-    ),
-    (
-        lambda: make(TWO, Policy(1, categorical)),
-        r"^pi gives logits .*\(1,\) .* needs \(2,\)",
-    ),
+    (lambda: make(TWO, Policy(3, categorical)), r"^pi gives logits .*\(3,\) .*e\(2\) needs \(2,\)"),
+    (lambda: make(TWO, Policy(1, categorical)), r"^pi gives logits .*\(1,\) .* needs \(2,\)"),
     (lambda: make(TWO, Policy(2, unit_gaussian)), r"Multi\w*; .* Discrete\(2\) use Categorical"),
-    (
-        lambda: make(BOX, Policy(3, unit_gaussian)),
-        r"^pi gives means .*\(3,\) .* needs \(2,\)",
-    ),
+    (lambda: make(BOX, Policy(3, unit_gaussian)), r"^pi gives means .*\(3,\) .* needs \(2,\)"),
     (lambda: make(BOX, Policy(2, categorical)), "returned Categorical; .*Box.* use Multivar"),
     (
         lambda: make(BOX, GaussianPolicy(mlp(4, (), 1), 2)),
         r"^pi gives means .*\(1,\) .*needs \(2,\)",
     ),
-    (
-        lambda: make(BITS, Policy(4, bernoulli)),
-        r"^pi gives logits .*\(4, 2\) .* needs \(3, 2\)",
-    ),
+    (lambda: make(BITS, Policy(4, bernoulli)), r"^pi gives logits .*\(4, 2\) .* needs \(3, 2\)"),
     (
         lambda: make(BOX, Policy(2, lambda x: tfd.Normal(x, 1.0))),
         r"log_prob of shapes .*\(2, 2\)\); .*Independent",

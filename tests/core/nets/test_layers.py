@@ -7,11 +7,7 @@ import tensorflow as tf
 
 from spinup_tf2 import vpg
 from spinup_tf2.core.nets.checks import check_keras
-from spinup_tf2.core.nets.layers import (
-    cnn,
-    count_variables,
-    tanh,
-)
+from spinup_tf2.core.nets.layers import cnn, count_variables, tanh
 from spinup_tf2.errors import UserError
 from spinup_tf2.training.saved_policy import load_policy
 

@@ -11,9 +11,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.checks import make_q_actor_critic
 from spinup_tf2.core.nets.distributions import mode, sample, sample_and_log_prob
-from spinup_tf2.core.nets.heads import (
-    SquashedGaussianPolicy,
-)
+from spinup_tf2.core.nets.heads import SquashedGaussianPolicy
 from spinup_tf2.core.nets.layers import count_variables
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 

@@ -6,20 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from spinup_tf2.envs.mario import search
-from spinup_tf2.envs.mario.demonstrations import (
-    reaches_flag,
-    written_out,
-)
+from spinup_tf2.envs.mario.demonstrations import reaches_flag, written_out
 from spinup_tf2.envs.mario.search import Search
-from tests.envs.mario.consoles import (
-    AT_THE_FLAG,
-    FALLS,
-    LEFT,
-    WORLD,
-    A,
-    FakeConsole,
-    at,
-)
+from tests.envs.mario.consoles import AT_THE_FLAG, FALLS, LEFT, WORLD, A, FakeConsole, at
 
 LEVEL = (1, 1)
 FLAG = 900

@@ -4,12 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2.envs.mario.wrappers import (
-    NoopStarts,
-    ScoreReward,
-    StopWithoutProgress,
-    preprocess,
-)
+from spinup_tf2.envs.mario.wrappers import NoopStarts, ScoreReward, StopWithoutProgress, preprocess
 from spinup_tf2.envs.wrappers import MaxAndSkip
 from spinup_tf2.errors import UserError
 from tests.envs.mario.consoles import (

@@ -7,12 +7,7 @@ import pytest
 
 pybullet = pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2.envs.quadruped.conditions import (  # noqa: E402
-    LIMITS,
-    Conditions,
-    draw_conditions,
-    randomization,
-)
+from spinup_tf2.envs.quadruped.conditions import LIMITS, Conditions, draw_conditions, randomization  # noqa: E402
 from spinup_tf2.envs.quadruped.gait import STANCE  # noqa: E402
 from spinup_tf2.envs.quadruped.robot import speed_limited  # noqa: E402
 from tests.envs.quadruped.conftest import STAND, rest_of  # noqa: E402
