@@ -27,7 +27,7 @@ LIMITS = {
     "package, lines of code": 18_860,
     "package, files": 170,
     "tests, lines": 33_520,
-    "story of PPO, lines": 1_047,
+    "story of PPO, lines": 1_042,
     "story of PPO, files": 11,
 }
 

@@ -331,6 +331,14 @@ def lander():
     return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["ppo-lander"].steps
 
 
+@says("In the last tenth of {:,} interactions, the return is {:.1f} in Breakout and {:.1f} in Freeway")
+def minatar():
+    games = ("MinAtar/Breakout-v1", "MinAtar/Freeway-v1")
+    means = [final("ppo-minatar", "ppo", game).mean() for game in games]
+    assert means[0] > 28 and means[1] > 58  # of gymnax
+    return PROTOCOLS["ppo-minatar"].steps, *means
+
+
 @says(
     "learns the task with all of {} seeds. The return is at least {:.0f} in the last tenth of {:,} "
     "interactions; 90 counts as solved:"

@@ -16,7 +16,7 @@ from spinup_tf2.errors import UserError
 # -------------------------------------------------------------------------------------- commands
 
 COMMAND_EVERY, GRACE = 4.0, 1.0  # s, between two commands, and until errors of a new one count
-HEADING_GAIN = 1.0  # rad/s of turning for an error of the heading of 1 rad
+HEADING_GAIN = 2.0  # rad/s of turning for an error of the heading of 1 rad
 
 # m/s forward and to the left, rad/s to the left, and the share of commands to stand.
 USUAL_COMMANDS = {

@@ -37,7 +37,7 @@ def test_commands_change_unless_one_is_given(make, monkeypatch, given):
     seen = np.array(seen)  # [episode, step, 3]
     if given is not None:
         assert (seen[..., :2] == seen[:, :1, :2]).all()
-        waits = np.array(given)[2] * (1 + 0.05 * np.arange(171))  # the heading goes ahead of it
+        waits = np.array(given)[2] * (1 + 0.1 * np.arange(171))  # the heading goes ahead of it
         np.testing.assert_allclose(seen[..., 2], [waits] * 6, rtol=1e-5)
         np.testing.assert_allclose(seen[:, 0], [given] * 6, rtol=1e-6)
         return
@@ -67,7 +67,7 @@ def test_errors_are_means_where_a_command_has_had_its_second():
 
 
 def test_commands_turn_a_heading_that_is_held(make):
-    """The turning that is seen is the commanded one and 1 rad/s for each rad to the heading.
+    """The turning that is seen is the commanded one and 2 rad/s for each rad to the heading.
 
     The heading is where turning as commanded would have led, also after another command.
     """
@@ -84,9 +84,9 @@ def test_commands_turn_a_heading_that_is_held(make):
         heading += 0.05 * turning
         left = np.mod(heading - env.robot.base().yaw + np.pi, 2 * np.pi) - np.pi
         if t == 80:
-            turning = obs[-1] - left  # of another command
+            turning = obs[-1] - 2 * left  # of another command
             assert -0.8 <= turning <= 0.8
-        assert obs[-1] == pytest.approx(turning + left, abs=1e-5)
+        assert obs[-1] == pytest.approx(turning + 2 * left, abs=1e-5)
         off.append(abs(left))
     # Measured before each step; the first second of each command does not count.
     assert info["heading_error"] == pytest.approx(np.mean(off[19:79]))
