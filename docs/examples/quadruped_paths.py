@@ -25,8 +25,8 @@ def follow(env, get_action, command):
 
 
 run, file = sys.argv[1:]
-figure = Figure(figsize=(9, 4))
-paths, headings = figure.subplots(1, 2)
+figure = Figure(figsize=(9, 6), layout="constrained")
+paths, headings = figure.subplots(2, 1)
 for push, style in ((0.0, "-"), (60.0, "--"), (100.0, ":")):
     env, get_action = load_policy_and_env(
         run, deterministic=True, env_kwargs={"domain_randomization": {"push": push}}
@@ -40,5 +40,5 @@ for push, style in ((0.0, "-"), (60.0, "--"), (100.0, ":")):
     env.close()
 paths.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
 headings.set(xlabel="s", ylabel="degrees from the heading")
-figure.legend(*paths.get_legend_handles_labels(), loc="upper center", ncols=4, frameon=False)
+figure.legend(loc="outside upper center", ncols=4, frameon=False)
 figure.savefig(file)

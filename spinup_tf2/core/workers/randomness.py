@@ -28,8 +28,7 @@ def environment_seed(seed: int, index: int, epoch: int = 0, step: int = 0) -> in
         epoch: Number of the epoch, from 0.
         step: How many steps of the epoch the environment has taken.
     """
-    entropy = [seed, index, epoch, step] if epoch or step else [seed, index]
-    return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
+    return int(np.random.SeedSequence([seed, index, epoch, step]).generate_state(1)[0] >> 1)
 
 
 def seed_after(seed: int) -> int:
