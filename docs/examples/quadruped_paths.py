@@ -12,7 +12,7 @@ COMMANDS = [(0.8, 0.0, 0.0), (0.4, 0.0, 0.0), (-0.3, 0.0, 0.0), (0.4, 0.0, 0.2)]
 
 
 def follow(env, get_action, command):
-    """Return the positions `[n, 2]` in m, and how far the robot was from its heading, in degrees."""
+    """Return positions `[n, 2]` in m, and how far the robot was from its heading, in degrees."""
     obs, _ = env.reset(seed=0, options={"command": command})
     begin, over, path, off = env.unwrapped.robot.base().yaw, False, [], []
     while not over:
@@ -36,7 +36,8 @@ for push, style in ((0.0, "-"), (60.0, "--"), (100.0, ":")):
         name = f"{command[0]:g} m/s, {command[2]:g} rad/s" if push == 0 else None
         paths.plot(*path.T, style, color=f"C{i}", label=name)
         headings.plot(0.05 * np.arange(1, len(off) + 1), off, style, color=f"C{i}")
-        print(f"{command}, push {push:g} N: {path[-1].round(1)} m, {np.abs(off).mean():.0f} degrees")
+        end, mean = path[-1].round(1), np.abs(off).mean()
+        print(f"{command}, pushes of {push:g} N: {end} m, {mean:.0f} degrees")
     env.close()
 paths.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
 headings.set(xlabel="s", ylabel="degrees from the heading")

@@ -331,7 +331,9 @@ def lander():
     return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["ppo-lander"].steps
 
 
-@says("In the last tenth of {:,} interactions, the return is {:.1f} in Breakout and {:.1f} in Freeway")
+@says(
+    "In the last tenth of {:,} interactions, the return is {:.1f} in Breakout and {:.1f} in Freeway"
+)
 def minatar():
     games = ("MinAtar/Breakout-v1", "MinAtar/Freeway-v1")
     means = [final("ppo-minatar", "ppo", game).mean() for game in games]
