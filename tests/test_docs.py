@@ -217,6 +217,7 @@ def test_every_example_is_shown():
         assert re.search(shown, text, re.MULTILINE), path
 
 
+COMMANDED = ROOT / "data" / "quadruped-command" / "quadruped-command_s0"
 RUN = "data/train/train_s0"
 PPO_IN = "-m spinup_tf2.run ppo --epochs 1 --steps_per_epoch 400 --quiet --env"
 
@@ -238,7 +239,7 @@ EXAMPLE_COMMANDS = {
         "-m spinup_tf2.run test_policy data/wide/wide_s0 -nr -n 1 --import wide_networks",
     ],
     "presets": ["preset.py"],
-    "quadruped": ["quadruped_trot.py"],
+    "quadruped": ["quadruped_trot.py", f"quadruped_paths.py {COMMANDED} paths.svg"],
     "q-functions": ["own_q_network.py", "saved_q.py data/own_q_network/own_q_network_s0/tf2_save"],
     "own algorithms": [
         "-m spinup_tf2.run random_agent:random_agent --env CartPole-v1 --episodes 1 2 --quiet",
