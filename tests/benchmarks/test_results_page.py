@@ -342,8 +342,8 @@ def minatar():
 
 
 @says(
-    "the mean return of 30 test episodes after {:,} interactions is {:.0f} for DDPG, {:.0f} for TD3 "
-    "and {:.0f} for SAC, over three seeds. PPO's preset reaches {:.0f} in {:,} interactions"
+    "the mean return of 30 test episodes after {:,} interactions is {:.0f} for DDPG, {:.0f} for "
+    "TD3 and {:.0f} for SAC, over three seeds. PPO's preset reaches {:.0f} in {:,} interactions"
 )
 def pendulum():
     steps = [PROTOCOLS[name].steps for name in ("pendulum", "pendulum-ppo")]

@@ -22,6 +22,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import load_env, load_policy_and_env, run_policy
+from tests.security.test_malicious_files import Malicious
 
 
 class Countdown(gym.Env):
@@ -128,16 +129,6 @@ def test_what_cannot_be_run_is_explained():
 
 
 # ---------------------------------------------------------------- the environment
-
-
-class Malicious:
-    """Unpickling it creates a file."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
 
 
 @pytest.mark.parametrize("spec", ["missing", "null", "present"])

@@ -372,7 +372,9 @@ def test_a_saved_model_of_somebody_else_is_not_executed(place, capfd):
 # ---------------------------------------------------------------- links, pipes and paths
 
 
-@pytest.mark.parametrize("name", ["progress.txt", "config.json", "env_spec.json"])
+@pytest.mark.parametrize(
+    "name", ["progress.txt", "config.json", "env_spec.json", "tf2_save/weights.npz"]
+)
 @pytest.mark.parametrize("kind", ["pipe", "endless", "loop", "directory"])
 def test_what_is_no_file(place, capfd, name, kind):
     path = place / "run" / name
@@ -383,21 +385,8 @@ def test_what_is_no_file(place, capfd, name, kind):
         path.mkdir()
     else:
         path.symlink_to("/dev/zero" if kind == "endless" else path)
-    command = watch_agent if name == "env_spec.json" else plot
+    command = watch_agent if name in ("env_spec.json", "tf2_save/weights.npz") else plot
     assert run(command, place, capfd)[0] == (0 if name == "config.json" else 2)
-
-
-@pytest.mark.parametrize("kind", ["pipe", "endless", "directory"])
-def test_weights_that_are_no_file(place, capfd, kind):
-    path = place / "run" / "tf2_save" / "weights.npz"
-    path.unlink()
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "directory":
-        path.mkdir()
-    else:
-        path.symlink_to("/dev/zero")
-    assert run(watch_agent, place, capfd)[0] == 2
 
 
 def save_everything(directory, **kwargs):
