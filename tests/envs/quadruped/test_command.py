@@ -88,8 +88,7 @@ def test_commands_turn_a_heading_that_is_held(make):
             assert -0.8 <= turning <= 0.8
         assert obs[-1] == pytest.approx(turning + 2 * left, abs=1e-5)
         off.append(abs(left))
-    # Measured before each step; the first second of each command does not count.
-    assert info["heading_error"] == pytest.approx(np.mean(off[19:79]))
+    assert info["heading_error"] == pytest.approx(np.mean(off[19:79]))  # before each step
 
 
 def test_success_needs_the_heading(make):
