@@ -61,8 +61,8 @@ class _Finder(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
             return None
-        ours = [each for each in sys.meta_path if isinstance(each, _Finder) and each.name == name]
-        sys.meta_path[:] = [each for each in sys.meta_path if each not in ours]
+        finders = sys.meta_path
+        finders[:] = [x for x in finders if not isinstance(x, _Finder) or x.name != name]
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
             spec.loader.exec_module = self.change(spec.loader.exec_module)

@@ -35,7 +35,7 @@ for push, style in ((0.0, "-"), (60.0, "--"), (100.0, ":")):
         path, off = follow(env, get_action, command)
         name = f"{command[0]:g} m/s, {command[2]:g} rad/s" if push == 0 else None
         paths.plot(*path.T, style, color=f"C{i}", label=name)
-        headings.plot(0.05 * np.arange(1, len(off) + 1), off, style, color=f"C{i}")
+        headings.plot(env.unwrapped.dt * np.arange(1, len(off) + 1), off, style, color=f"C{i}")
         end, mean = path[-1].round(1), np.abs(off).mean()
         print(f"{command}, pushes of {push:g} N: {end} m, {mean:.0f} degrees")
     env.close()

@@ -45,7 +45,7 @@ class Base:
     velocity: np.ndarray  # [3], m/s, in the world's frame
     angular_velocity: np.ndarray  # [3], rad/s, in the world's frame
 
-    @property
+    @functools.cached_property
     def yaw(self) -> float:
         """The direction in which the robot faces, in rad; 0 along the x axis, more to the left."""
         return np.arctan2(self.rotation[1, 0], self.rotation[0, 0])

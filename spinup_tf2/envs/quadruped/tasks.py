@@ -126,7 +126,7 @@ WALK = Task(
 # --------------------------------------------------------------------------------------- command
 
 TRACKING, TURNING = 0.25, 0.5  # m/s, rad/s: errors at which the reward falls to 1/e
-LARGEST_ERRORS = 0.15, math.radians(15)  # m/s and rad of the heading, for a success
+LARGEST_ERROR, LARGEST_ANGLE = 0.15, math.radians(15)  # m/s, and rad off the heading, for a success
 
 
 def _command(motion):
@@ -142,7 +142,7 @@ def _command(motion):
 
 def _follows(motion):
     velocity_error, _, heading_error = motion.tracking.errors
-    follows = velocity_error <= LARGEST_ERRORS[0] and heading_error <= LARGEST_ERRORS[1]
+    follows = velocity_error <= LARGEST_ERROR and heading_error <= LARGEST_ANGLE
     return follows and not _fallen(motion)
 
 

@@ -115,7 +115,7 @@ def test_success_is_to_follow(make, command, success):
         *_, info = env.step(STAND)
     assert info["is_success"] == success
     assert info["velocity_error"] == pytest.approx(command[0], abs=0.02)
-    assert info["turning_error"] == pytest.approx(0, abs=0.2)
+    assert info["turning_error"] == pytest.approx(2 * info["heading_error"], abs=0.05)
     env.robot.place((0, 0, 0.35), (1.0, 0, 0), STANCE.tolist())
     _, _, terminated, _, info = env.step(STAND)
     assert terminated
