@@ -21,8 +21,7 @@ class Fragile(gym.Env):
     action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
 
     def __init__(self, seeds=()):
-        self.seeds = seeds
-        self.steps, self.seed = 0, None
+        self.seeds, self.steps, self.seed = seeds, 0, None
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

@@ -30,9 +30,7 @@ class Ill(gym.Env):
     action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
 
     def __init__(self, spoil=lambda obs, rew: (obs, rew)):
-        self.spoil = spoil
-        self.steps = 0
-        self.ill = False
+        self.spoil, self.steps, self.ill = spoil, 0, False
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

@@ -324,6 +324,7 @@ def test_a_resumed_buffer_is_the_same_buffer(seed):
             for name, x in expected.items():
                 np.testing.assert_array_equal(found[name], x, err_msg=name)
             assert_rows_are_steps(found, reference, rows)
+            assert other.final_obs.keys() <= buffer.final_obs.keys()
 
 
 def test_steps_are_saved_once_and_those_that_are_forgotten_never():

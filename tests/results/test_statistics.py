@@ -128,10 +128,7 @@ def test_a_blank_row_is_not_filled_and_a_missing_row_is():
 
 def test_wall_clock_time_gets_an_even_grid():
     rng = np.random.default_rng(0)
-    runs = []
-    for _ in range(3):
-        x = np.sort(rng.uniform(0, 100, 50))
-        runs.append((x, 2 * x))
+    runs = [(x := np.sort(rng.uniform(0, 100, 50)), 2 * x) for _ in range(3)]
     grid, values = align(runs)
     assert len(grid) == 50
     np.testing.assert_allclose(np.diff(grid), np.diff(grid)[0])

@@ -18,6 +18,14 @@ class Crash(Exception):
     pass
 
 
+def write(path, content, kind):
+    """Write a file, or a directory with a file."""
+    if kind == "directory":
+        os.mkdir(path)
+        path = os.path.join(path, "file")
+    Path(path).write_text(content)
+
+
 @pytest.mark.parametrize("kind", ["file", "directory"])
 def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
     """The crash is before every single system call of a save that changes names."""
@@ -25,11 +33,7 @@ def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
 
     def save(content):
         with atomic_save(path) as temporary:
-            if kind == "directory":
-                os.mkdir(temporary)
-                temporary = os.path.join(temporary, "file")
-            with open(temporary, "w") as file:
-                file.write(content)
+            write(temporary, content, kind)
 
     def complete_saves():
         names = [name for name in ("save", "save.old") if (tmp_path / name).exists()]
@@ -73,11 +77,7 @@ def test_what_the_user_has_named_replaces_nothing_else(tmp_path, monkeypatch, ki
     def save(content):
         with atomic_output(path) as temporary:
             assert os.path.basename(temporary) == "policy"
-            if kind == "directory":
-                os.mkdir(temporary)
-                temporary = os.path.join(temporary, "file")
-            with open(temporary, "w") as file:
-                file.write(content)
+            write(temporary, content, kind)
             if content == "crash":
                 raise Crash
 

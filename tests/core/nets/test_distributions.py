@@ -89,16 +89,15 @@ def normal(mean, std):
     return tfd.Independent(tfd.Normal(mean, std), 1)
 
 
+OF_GAUSSIAN = (
+    ACT,
+    gaussian_log_prob(ACT, MEAN, STD),
+    gaussian_entropy(STD),
+    gaussian_kl(MEAN, STD, OTHER_MEAN, OTHER_STD),
+)
 # (distribution, another of its kind, an action, and what is expected of them)
 CASES = {
-    "gaussian": (
-        gaussian(MEAN, STD),
-        gaussian(OTHER_MEAN, OTHER_STD),
-        ACT,
-        gaussian_log_prob(ACT, MEAN, STD),
-        gaussian_entropy(STD),
-        gaussian_kl(MEAN, STD, OTHER_MEAN, OTHER_STD),
-    ),
+    "gaussian": (gaussian(MEAN, STD), gaussian(OTHER_MEAN, OTHER_STD), *OF_GAUSSIAN),
     "gaussian, one std": (
         gaussian(MEAN, ONE_STD),
         gaussian(OTHER_MEAN, OTHER_STD[0]),
@@ -107,14 +106,7 @@ CASES = {
         gaussian_entropy(ONE_STD),
         gaussian_kl(MEAN, ONE_STD, OTHER_MEAN, OTHER_STD[0]),
     ),
-    "normal": (
-        normal(MEAN, STD),
-        normal(OTHER_MEAN, OTHER_STD),
-        ACT,
-        gaussian_log_prob(ACT, MEAN, STD),
-        gaussian_entropy(STD),
-        gaussian_kl(MEAN, STD, OTHER_MEAN, OTHER_STD),
-    ),
+    "normal": (normal(MEAN, STD), normal(OTHER_MEAN, OTHER_STD), *OF_GAUSSIAN),
     "categorical": (
         categorical(LOGITS),
         categorical(OTHER_LOGITS),

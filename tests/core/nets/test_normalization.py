@@ -195,7 +195,7 @@ def test_the_first_reward_after_many_zeros_is_clipped():
     rew = np.array([[1.0, -1.0, *np.zeros(998)]], np.float32)
     scaled = scaler(rew, ends[:1])
     assert scaled.dtype == np.float32
-    assert [*scaled[0, :3]] == [CLIP, -CLIP, 0]
+    assert [*scaled[0, :3]] == [10, -10, 0]
 
 
 # ------------------------------------------------------------- when statistics come into use
