@@ -32,7 +32,7 @@ NOT_RUN = {
     r"-hosts? node1": "needs other machines; tests/mpi/test_multihost.py has two",
     r"\bsrun ": "needs Slurm",
     r"/somewhere/openmpi": "installs Open MPI",
-    r"procgen/|EnvPool-v0|bigfish(_skip)?_s0": "needs the extra procgen, which dev leaves out",
+    r"procgen[/_]|EnvPool-v0|bigfish(_skip)?_s0": "needs the extra procgen, which dev leaves out",
     r"MiniGrid|/minigrid_s0|PushT": "needs packages that dev leaves out; the page has a date",
     r"benchmarks/packages\.py|^export PYGLET": "installs packages, into environments of its own",
     # without an end

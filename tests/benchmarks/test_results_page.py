@@ -334,11 +334,24 @@ def lander():
 @says(
     "In the last tenth of {:,} interactions, the return is {:.1f} in Breakout and {:.1f} in Freeway"
 )
-def minatar():
-    games = ("MinAtar/Breakout-v1", "MinAtar/Freeway-v1")
-    means = [final("ppo-minatar", "ppo", game).mean() for game in games]
-    assert np.all(np.array(means) > [28, 58])  # gymnax's
-    return PROTOCOLS["ppo-minatar"].steps, *means
+def minatar(algorithm="ppo"):
+    protocol, games = f"{algorithm}-minatar", ("MinAtar/Breakout-v1", "MinAtar/Freeway-v1")
+    means = [final(protocol, algorithm, game).mean() for game in games]
+    assert np.all(np.array(means) > dict(ppo=[28, 58], dqn=[9.23, 0])[algorithm])  # of others
+    return PROTOCOLS[protocol].steps, *means
+
+
+@says("return {:.1f} in Breakout and {:.1f} in Freeway, in the last tenth of {:,} interactions")
+def minatar_by_dqn():
+    steps, *means = minatar("dqn")
+    return *means, steps
+
+
+@says("From 100,000 interactions on they are lost by {:g} to {:g} points, on average of two games.")
+def pong_by_dqn():
+    [run] = runs("dqn-pong", "dqn", "PongNoFrameskip-v4").values()
+    late = run[run.index >= 100_000]
+    return -late.max(), -late.min()
 
 
 @says(
