@@ -5,7 +5,6 @@
 Writes the table, and a figure of it, to benchmarks/results. What the table holds is not done again.
 """
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.results import figures
 
 RESULTS = Path(__file__).parent / "results"
@@ -26,15 +26,9 @@ TRAIN = f"""ppo --preset procgen --env procgen/bigfish --exp_name bigfish_long -
     --vf_coef 0.25 --ac_kwargs:conv [[16,8,4],[32,4,2]] --ac_kwargs:background 0.49"""
 
 
-def command(line, *more):
-    subprocess.run([sys.executable, "-m", "spinup_tf2.run", *line.split(), *more], check=True)
-
-
-def evaluate(run, *more):
+def evaluate(run, env_kwargs):
     """Return the mean returns of greedy and of sampled actions, and their standard errors."""
-    file = run / "evaluation.json"
-    command("evaluate", str(run), "-n", str(EPISODES), "--output", str(file), *more)
-    rows = json.loads(file.read_text())
+    rows = evaluate_run(run, EPISODES, env_kwargs=env_kwargs)
     numbers = [(rows[how]["EpRet"], rows[how]["StdEpRet"]) for how in ("greedy", "sampled")]
     return [x for mean, std in numbers for x in (mean, std / EPISODES**0.5)]
 
@@ -48,9 +42,10 @@ def train(data_dir):
         interactions = epochs * STEPS_PER_EPOCH
         if interactions in set(table["interactions"]):
             continue
-        command(TRAIN, "--data_dir", str(data_dir), "--epochs", str(epochs))
-        for levels, more in ("seen", []), ("unseen", ["--env_kwargs:num_levels", "0"]):
-            table.loc[len(table)] = [interactions, levels, *evaluate(run, *more)]
+        arguments = [*TRAIN.split(), "--data_dir", str(data_dir), "--epochs", str(epochs)]
+        subprocess.run([sys.executable, "-m", "spinup_tf2.run", *arguments], check=True)
+        for levels, env_kwargs in ("seen", {}), ("unseen", {"num_levels": 0}):
+            table.loc[len(table)] = [interactions, levels, *evaluate(run, env_kwargs)]
         table.to_csv(TABLE, index=False, float_format="%.4g", lineterminator="\n")
 
 
