@@ -59,8 +59,8 @@ def draw():
             axes.plot(x, mean, style, color=f"C{i}", label=f"{levels} levels, {how}")
             axes.fill_between(x, mean - error, mean + error, color=f"C{i}", alpha=0.15)
     axes.axhline(RANDOM, color="0.5", linestyle=":", label="random actions")
-    axes.set(xlabel="interactions", ylabel="return", ylim=(0, 4.5))
-    axes.legend()
+    axes.set(xlabel="interactions", ylabel="return", ylim=(0, 5.5))
+    axes.legend(loc="upper left", ncols=2)
     figures.save_figure(figure, RESULTS / "procgen-levels.svg")
 
 
