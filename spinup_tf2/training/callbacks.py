@@ -216,8 +216,10 @@ class ShowEpisodes(Callback):
                 about=self.option,
             )
         videos = [] if folder is None else sorted(folder.glob(f"{name}-*.mp4"))
+        for begun in videos[1:]:  # the next game, in whose reset wrappers press buttons
+            begun.unlink(missing_ok=True)
         if self.records:
-            run.videos = videos
+            run.videos = videos[:1]
         for ret, length in zip(shown["TestEpRet"], shown["TestEpLen"], strict=True):
-            where = "".join(f", in {VIDEOS}/{path.name}" for path in videos)
+            where = "".join(f", in {VIDEOS}/{path.name}" for path in videos[:1])
             run.logger.log(f"Shown: an episode with return {ret:.3f} and length {length}{where}.")

@@ -79,8 +79,7 @@ def evaluate(
             break
         # If there are more environments than episodes left, the surplus ones are ignored.
         numbers = range(first, first + envs.num_envs)
-        seeds = replace(envs.randomness, indices=numbers).environment_seeds()
-        obs = envs.reset(epoch, seeds=seeds)
+        obs = envs.reset(epoch, seeds=replace(envs.randomness, indices=numbers).environment_seeds())
         count = min(envs.num_envs, episodes.stop - first)
         results += _play(envs, act, obs, count, stopped)
     return dict(

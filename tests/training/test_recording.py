@@ -113,10 +113,10 @@ def test_environments_of_every_kind(tmp_path, env_id):
     if env_id.startswith("Quadruped"):
         pytest.importorskip("pybullet")
     train(vpg, tmp_path / "run", env_id, train_v_iters=1, **options)
-    frames, _ = count_frames_and_secs(tmp_path / "run" / "videos" / "epoch-0-episode-0.mp4")
+    [video] = (tmp_path / "run" / "videos").iterdir()
+    frames, _ = count_frames_and_secs(video)
     assert frames >= 11  # more where a step skips frames
-    picture = middle_frame(tmp_path / "run" / "videos" / "epoch-0-episode-0.mp4")
-    assert picture.std() > 5  # something can be seen
+    assert middle_frame(video).std() > 5  # something can be seen
 
 
 def middle_frame(path):

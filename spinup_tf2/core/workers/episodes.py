@@ -142,7 +142,6 @@ class RecordedEpisodes(gym.Wrapper):
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
-        self._recorder: Any = recorder_of(env)  # not None
         self._count = 0  # completely recorded episodes, at the last reset
         self._lives = 0  # resets since the recorded episode began
         self._piece: tuple[Any, int] = 0.0, 0  # return and length since the last reset
@@ -154,7 +153,9 @@ class RecordedEpisodes(gym.Wrapper):
         return result
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
-        recorder, piece, self._piece = self._recorder, self._piece, (0.0, 0)
+        # Looked up each time: an environment that is drawn is made again by its first reset.
+        recorder: Any = recorder_of(self.env)  # not None
+        piece, self._piece = self._piece, (0.0, 0)
         begun = recorder.episode_start_time
         episode = recorder.episode_returns, recorder.episode_lengths
         obs, info = self.env.reset(seed=seed, options=options)
