@@ -11,15 +11,12 @@ import spinup_tf2
 from spinup_tf2 import ppo, sac, trpo, vpg
 from spinup_tf2.cli import test_policy
 from spinup_tf2.cli.evaluate import evaluate_run
-from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
 from spinup_tf2.errors import UserError
 from spinup_tf2.training.policy_with_memory import PolicyWithMemory, in_episode
 from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.test_policy import run_policy
 from tests import on_policy_runs as runs
-from tests.fake_mpi import run_ranks
-from tests.progress import rows_without_time
 
 SMALL = dict(hidden_sizes=(8,), memory="lstm", memory_size=6)
 
@@ -171,31 +168,6 @@ def test_recomputed_advantages_are_those_of_the_present_weights(tmp_path, monkey
     assert len(valued) > 2
     for ours, expected in valued:
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
-
-
-def same_weights(*args, **kwargs):
-    """Networks that begin alike in every thread, which share Keras' random numbers."""
-    ac = MLPActorCritic(*args, **kwargs)
-    rng = np.random.default_rng(0)
-    for variable in ac.trainable_variables:
-        variable.assign(rng.normal(size=variable.shape, scale=0.2))
-    return ac
-
-
-def test_two_processes_train_as_one_does(tmp_path):
-    """Ranks are threads with one of the two environments each."""
-    kwargs = dict(steps_per_epoch=200, epochs=2, train_pi_iters=3, train_v_iters=3, pi_lr=1e-3)
-    kwargs |= dict(actor_critic=same_weights, ac_kwargs=SMALL, minibatch_size=100)
-    ac, _ = runs.train(ppo, tmp_path / "one", num_envs=2, **kwargs)
-    logger_kwargs = dict(output_dir=str(tmp_path / "two"), quiet=True)
-    ranks = run_ranks(2, lambda: ppo(runs.make(), **kwargs, logger_kwargs=logger_kwargs), 300)
-    for other in ranks:
-        for a, b in zip(other.trainable_variables, ac.trainable_variables, strict=True):
-            np.testing.assert_allclose(a, b, atol=2e-4)
-    one, two = (rows_without_time(tmp_path / name / "progress.txt") for name in ("one", "two"))
-    assert one[0] == two[0]
-    values = [np.array(rows[1:], float) for rows in (one, two)]
-    np.testing.assert_allclose(*values, rtol=1e-3, atol=1e-4)
 
 
 def test_off_policy_algorithms_refuse_by_name(tmp_path):

@@ -10,9 +10,7 @@ from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.on_policy import Rollouts
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel import mpi
 from tests import on_policy_runs as runs
-from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import COLUMNS, Identity, make
 
 PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
@@ -23,11 +21,6 @@ PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
 def train(path, env_fn=None, **kwargs):
     """A run of two epochs of 200 steps, with 5 policy and 5 value iterations each."""
     return runs.train(ppo, path, env_fn, **{"train_pi_iters": 5, **kwargs})
-
-
-def numbers(rows):
-    """The rows of progress.txt as an array, without Time."""
-    return np.array([[float(x or "nan") for k, x in row.items() if k != "Time"] for row in rows])
 
 
 class Start:
@@ -125,36 +118,6 @@ def test_only_passes_that_are_taken_are_prepared(tmp_path, monkeypatch):
     kwargs = dict(ac_kwargs=dict(hidden_sizes=(8,), shared=True), train_pi_iters=3, target_kl=9)
     train(tmp_path, epochs=1, recompute_adv=True, **kwargs)
     assert len(calls) == 3
-
-
-@pytest.mark.parametrize("variant", [{}, dict(objective="penalty", coeff=0.4)])
-def test_two_processes_train_as_one_does(tmp_path, variant):
-    """Ranks are threads; each has one of the two environments and half of each minibatch."""
-    kwargs = dict(PUBLISHED, init=None, actor_critic=Start(), pi_lr=1e-3, **variant)
-    env_fn = make("Pendulum-v1")
-    ac, rows = train(tmp_path / "one", env_fn, num_envs=2, **kwargs)
-
-    def rank():
-        return ppo(
-            env_fn,
-            steps_per_epoch=200,
-            epochs=2,
-            train_pi_iters=5,
-            train_v_iters=5,
-            logger_kwargs=dict(output_dir=str(tmp_path / "two"), quiet=True),
-            **kwargs,
-        )
-
-    ranks = run_ranks(2, rank)
-    for other in ranks:
-        for a, b in zip(other.trainable_variables, ac.trainable_variables, strict=True):
-            np.testing.assert_allclose(a, b, atol=2e-4)
-    assert mpi.num_procs() == 1
-    lines = (tmp_path / "two" / "progress.txt").read_text().splitlines()
-    header = lines[0].split("\t")
-    assert header == list(rows[0])
-    two = [dict(zip(header, line.split("\t"), strict=True)) for line in lines[1:]]
-    np.testing.assert_allclose(numbers(two), numbers(rows), rtol=1e-3, atol=1e-4)
 
 
 # ------------------------------------------------------------------------------------ learning
