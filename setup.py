@@ -46,7 +46,6 @@ EXTRAS["dev"] = [
     "ruff>=0.6",
     "codespell>=2.4",
     "mypy>=1.11",
-    "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
     *(package for name in IN_DEV for package in EXTRAS[name]),
 ]
