@@ -35,8 +35,7 @@ def evaluate(run, env_kwargs):
 
 def train(data_dir):
     run = data_dir / "bigfish_long" / "bigfish_long_s0"
-    columns = [f"{how}{x}" for how in ("greedy", "sampled") for x in ("", "_error")]
-    columns = ["interactions", "levels", *columns]
+    columns = ["interactions", "levels", "greedy", "greedy_error", "sampled", "sampled_error"]
     table = pd.read_csv(TABLE) if TABLE.exists() else pd.DataFrame(columns=columns)
     for epochs in range(49, EPOCHS + 1, 49):
         interactions = epochs * STEPS_PER_EPOCH

@@ -216,10 +216,10 @@ class ShowEpisodes(Callback):
                 about=self.option,
             )
         videos = [] if folder is None else sorted(folder.glob(f"{name}-*.mp4"))
-        for begun in videos[1:]:  # the next game, in whose reset wrappers press buttons
-            begun.unlink(missing_ok=True)
+        while len(videos) > 1:  # what follows is the next game, begun by a button
+            videos.pop().unlink(missing_ok=True)
         if self.records:
-            run.videos = videos[:1]
+            run.videos = videos
         for ret, length in zip(shown["TestEpRet"], shown["TestEpLen"], strict=True):
-            where = "".join(f", in {VIDEOS}/{path.name}" for path in videos[:1])
+            where = "".join(f", in {VIDEOS}/{path.name}" for path in videos)
             run.logger.log(f"Shown: an episode with return {ret:.3f} and length {length}{where}.")
