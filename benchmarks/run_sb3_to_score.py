@@ -1,10 +1,13 @@
-"""A run of Stable-Baselines3 for `time_to_score.py`: prints "reached" when it is at the score."""
+"""A run of Stable-Baselines3, or sbx, for `time_to_score.py`.
 
+Prints "reached" when it is at the score.
+"""
+
+import importlib
 import json
 import sys
 
 import numpy as np
-import stable_baselines3
 from stable_baselines3.common.callbacks import EvalCallback, StopTrainingOnRewardThreshold
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import OrnsteinUhlenbeckActionNoise
@@ -19,7 +22,7 @@ def schedule(value):
     return lambda left: left * start
 
 
-def main(algorithm, env, seed, score, every, episodes, timesteps, n_envs=1, **settings):
+def main(library, algorithm, env, seed, score, every, episodes, timesteps, n_envs=1, **settings):
     """Train until an evaluation reaches the score, or all steps are taken."""
     normalize = settings.pop("normalize", False)
     envs, tests = make_vec_env(env, n_envs, seed=seed), make_vec_env(env, 1, seed=seed + 1000)
@@ -30,7 +33,7 @@ def main(algorithm, env, seed, score, every, episodes, timesteps, n_envs=1, **se
     if std := settings.pop("ou_noise", None):
         zeros = np.zeros(envs.action_space.shape)
         settings["action_noise"] = OrnsteinUhlenbeckActionNoise(zeros, zeros + std)
-    make = getattr(stable_baselines3, algorithm.upper())
+    make = getattr(importlib.import_module(library), algorithm.upper())
     model = make("MlpPolicy", envs, seed=seed, device="cpu", **settings)
     stop = StopTrainingOnRewardThreshold(score)
     test = EvalCallback(

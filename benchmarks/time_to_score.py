@@ -1,16 +1,18 @@
 """Seconds from the command to the first evaluation at a score, ours against others.
 
-    python benchmarks/time_to_score.py --sb3-python sb3/bin/python --output scores.json
+    python benchmarks/time_to_score.py --sb3-python sb3/bin/python --sbx-python sbx/bin/python
     python benchmarks/time_to_score.py --tasks CartPole-v1 Pendulum-v1 --seeds 0
 
-An evaluation is the mean return of 20 greedy episodes. Ours train with their presets, and
-Stable-Baselines3 with the settings of RL Baselines3 Zoo, whose programs know nothing of the score:
-each is a command of its own, with start-up, compilation and evaluations, and it ends when the score
-is reached. The contestants take turns. Prints Markdown.
+An evaluation is the mean return of 20 greedy episodes. Ours train with their presets;
+Stable-Baselines3, and sbx, which is the same in JAX, with the settings of RL Baselines3 Zoo. Each
+is a command of its own, with start-up, compilation and evaluations, and it ends when the score is
+reached. The contestants take turns. With `--output`, runs that this JSON file holds are not
+repeated. Prints Markdown.
 """
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -33,10 +35,10 @@ class Task:
 
     Attributes:
         score: The mean return that ends a run.
-        algorithm: The algorithm, of both contestants.
+        algorithm: The algorithm, of all contestants.
         preset: Our preset.
-        every: Steps from one evaluation to the next, of both contestants.
-        epochs: How many epochs of our preset there are between two evaluations.
+        every: Steps from one evaluation to the next, of all contestants.
+        epochs: How many of our epochs there are from one evaluation to the next.
         zoo: The settings of RL Baselines3 Zoo, as keyword arguments.
     """
 
@@ -69,27 +71,36 @@ TASKS = {
     "LunarLander-v3": Task(
         *(200, "ppo", "box2d", 49_152, 3), dict(n_envs=16, timesteps=1_000_000, **LANDER)
     ),
+    "BipedalWalker-v3": Task(
+        *(200, "ppo", "box2d", 196_608, 3),
+        dict(n_envs=32, timesteps=5_000_000, normalize=True, n_steps=2048, batch_size=64)
+        | dict(gae_lambda=0.95, gamma=0.999, n_epochs=10, ent_coef=0.0, clip_range=0.18),
+    ),
+    "HalfCheetah-v5": Task(
+        *(3000, "sac", "mujoco", 10_000, 1), dict(timesteps=1_000_000, learning_starts=10_000)
+    ),
 }
-CONTESTANTS = {"spinup_tf2": "spinup_tf2", "sb3": "Stable-Baselines3"}
+CONTESTANTS = {"spinup_tf2": "spinup_tf2", "sb3": "Stable-Baselines3", "sbx": "sbx"}
 
 
-def command_of(contestant, env, seed, folder, sb3_python):
-    """The command of a run."""
+def command_of(contestant, env, seed, folder, python):
+    """The command of a run; `python` are the interpreters of the others, by contestant."""
     task = TASKS[env]
-    if contestant == "sb3":
+    if contestant in python:
+        library = {"sb3": "stable_baselines3", "sbx": "sbx"}[contestant]
         own = dict(env=env, seed=seed, score=task.score, every=task.every, episodes=EPISODES)
-        spec = json.dumps(dict(task.zoo, algorithm=task.algorithm, **own))
-        return [sb3_python, HERE / "run_sb3_to_score.py", spec]
+        spec = json.dumps(dict(task.zoo, library=library, algorithm=task.algorithm, **own))
+        return [python[contestant], HERE / "run_sb3_to_score.py", spec]
     flags = f"--preset {task.preset} --env {env} --seed {seed} --stop_at_return {task.score} "
-    flags += f"--num_test_episodes {EPISODES} --quiet --data_dir {folder}"
-    if task.algorithm == "ppo":
-        flags += f" --test_freq {task.epochs}"
+    flags += f"--num_test_episodes {EPISODES} --quiet --data_dir {folder} "
+    on_policy = task.algorithm == "ppo"
+    flags += f"--test_freq {task.epochs}" if on_policy else f"--steps_per_epoch {task.every}"
     return [sys.executable, "-m", "spinup_tf2.run", task.algorithm, *flags.split()]
 
 
 def reached(contestant, env, folder, printed):
     """Whether a run that has ended has reached the score."""
-    if contestant == "sb3":
+    if contestant != "spinup_tf2":
         return "reached" in printed.split()
     [rows] = Path(folder).rglob("progress.txt")
     header, *lines = (line.split("\t") for line in rows.read_text().splitlines())
@@ -100,7 +111,8 @@ def reached(contestant, env, folder, printed):
 def run_once(contestant, env, seed, args):
     """Run one contestant once; return what was measured."""
     with tempfile.TemporaryDirectory() as folder:
-        command = command_of(contestant, env, seed, folder, args.sb3_python)
+        python = dict(sb3=args.sb3_python, sbx=args.sbx_python)
+        command = command_of(contestant, env, seed, folder, python)
         began = time.perf_counter()
         try:
             done = subprocess.run(
@@ -117,23 +129,20 @@ def run_once(contestant, env, seed, args):
 
 
 def table(runs):
-    """A row for each task: the median of each contestant, and all of its runs."""
-
-    def cell(env, contestant):
-        own = [run for run in runs if (run["env"], run["contestant"]) == (env, contestant)]
-        times = [run["seconds"] or float("inf") for run in own]
-        each = ", ".join("not reached" if x == float("inf") else f"{x:.0f}" for x in sorted(times))
-        return median(times) if times else float("inf"), each
-
+    """A row for each task: all runs of each contestant, and how far its median is from ours."""
     rows = []
     for env in dict.fromkeys(run["env"] for run in runs):
-        task, cells = TASKS[env], [cell(env, each) for each in CONTESTANTS]
-        (ours, _), (theirs, _) = cells
-        ratio = f"{theirs / ours:.1f} x" if max(ours, theirs) < float("inf") else ""
-        name = f"{env}, {task.score:g}, {task.algorithm.upper()}"
-        rows.append([name, *(each for _, each in cells), ratio])
-    header = ["task, score, algorithm", *(f"{each}, seconds" for each in CONTESTANTS.values())]
-    return markdown_table([*header, "medians: ours is faster by"], rows)
+        task, medians, cells = TASKS[env], {}, []
+        for contestant in CONTESTANTS:
+            own = [run for run in runs if (run["env"], run["contestant"]) == (env, contestant)]
+            times = sorted(run["seconds"] or math.inf for run in own)
+            cell = ", ".join("not reached" if x == math.inf else f"{x:.0f}" for x in times)
+            medians[contestant] = median(times) if times else math.nan
+            ratio = medians[contestant] / medians["spinup_tf2"]
+            finite = contestant != "spinup_tf2" and math.isfinite(ratio)
+            cells.append(f"{cell} ({ratio:.1f} x ours)" if finite else cell)
+        rows.append([f"{env}, {task.score:g}, {task.algorithm.upper()}", *cells])
+    return markdown_table(["task, score, algorithm", *CONTESTANTS.values()], rows)
 
 
 def main():
@@ -147,10 +156,15 @@ def main():
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--limit", type=float, default=3600, help="seconds that a run may take (3600)")
     add("--sb3-python", default=sys.executable, help="the interpreter that has Stable-Baselines3")
+    add("--sbx-python", default=sys.executable, help="the interpreter that has sbx")
     add("--output", type=Path, help="write every run to this JSON file")
     args = parser.parse_args()
-    runs = []
+    held = args.output and args.output.exists()
+    runs = json.loads(args.output.read_text(encoding="utf-8")) if held else []
+    known = {(run["env"], run["seed"], run["contestant"]) for run in runs}
     for env, seed, contestant in product(args.tasks, args.seeds, args.contestants):
+        if (env, seed, contestant) in known:
+            continue
         runs.append(run_once(contestant, env, seed, args))
         print(runs[-1], file=sys.stderr, flush=True)
         if args.output:
