@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import breakdown
@@ -34,8 +33,8 @@ COLUMNS = ["start-up", "first update", "updates", "acting and environments", "te
 
 
 def train(command, env):
-    """Train in this process; return the seconds of each section, and of all together."""
-    stopwatch, began = breakdown.Stopwatch(), time.perf_counter()
+    """Train in this process; return the seconds of each section."""
+    stopwatch = breakdown.Stopwatch()
     stopwatch.switch("start-up")
 
     import spinup_tf2
@@ -45,23 +44,20 @@ def train(command, env):
     algorithm, *flags = command[3:]
     [arguments] = parse_experiments(algorithm, flags)[0].variants()
     stopwatch.watch(SECTIONS)
-    step, called = VectorEnv.step, []
+    step, switch, first = VectorEnv.step, stopwatch.switch, iter(["first update"])
 
     def first_step(envs, actions):
         VectorEnv.step = step
         stopwatch.switch("acting and environments")
         return step(envs, actions)
 
-    def switch(section):
-        if section == "updates" and not called:
-            called.append(section)
-            section = "first update"
-        return type(stopwatch).switch(stopwatch, section)
+    def switch_to(section):
+        return switch(next(first, section) if section == "updates" else section)
 
-    VectorEnv.step, stopwatch.switch = first_step, switch
+    VectorEnv.step, stopwatch.switch = first_step, switch_to
     del arguments["env_name"], arguments["env_kwargs"]
     getattr(spinup_tf2, algorithm)(env, **arguments, logger_kwargs=dict(output_dir="run"))
-    return stopwatch.read() | {"all": time.perf_counter() - began}
+    return stopwatch.read()
 
 
 def main():
@@ -75,7 +71,7 @@ def main():
     args = parser.parse_args()
     if args.here:
         [env] = args.tasks
-        print(json.dumps(train(command_of("spinup_tf2", env, args.seed, ".", {}), env)))
+        print(json.dumps(train(command_of("spinup_tf2", env, args.seed, "."), env)))
         return
     rows = []
     for env in args.tasks:
@@ -87,7 +83,7 @@ def main():
             )
         seconds = json.loads(done.stdout.splitlines()[-1])
         shares = [f"{seconds.get(name, 0):.1f}" for name in COLUMNS]
-        rows.append([env, f"{seconds['all']:.1f}", *shares])
+        rows.append([env, f"{sum(seconds.values()):.1f}", *shares])
     print(markdown_table(["task", "seconds", *COLUMNS], rows))
 
 

@@ -38,7 +38,7 @@ class Task:
         algorithm: The algorithm, of all contestants.
         preset: Our preset.
         every: Steps from one evaluation to the next, of all contestants.
-        epochs: How many of our epochs there are from one evaluation to the next.
+        epochs: How many of our epochs that is; 1 of off-policy algorithms, which have no test_freq.
         zoo: The settings of RL Baselines3 Zoo, as keyword arguments.
     """
 
@@ -81,26 +81,26 @@ TASKS = {
     ),
 }
 CONTESTANTS = {"spinup_tf2": "spinup_tf2", "sb3": "Stable-Baselines3", "sbx": "sbx"}
+LIBRARIES = {"sb3": "stable_baselines3", "sbx": "sbx"}  # the modules of the others
 
 
-def command_of(contestant, env, seed, folder, python):
-    """The command of a run; `python` are the interpreters of the others, by contestant."""
+def command_of(contestant, env, seed, folder, python=sys.executable):
+    """The command of a run."""
     task = TASKS[env]
-    if contestant in python:
-        library = {"sb3": "stable_baselines3", "sbx": "sbx"}[contestant]
+    if library := LIBRARIES.get(contestant):
         own = dict(env=env, seed=seed, score=task.score, every=task.every, episodes=EPISODES)
         spec = json.dumps(dict(task.zoo, library=library, algorithm=task.algorithm, **own))
-        return [python[contestant], HERE / "run_sb3_to_score.py", spec]
+        return [python, HERE / "run_sb3_to_score.py", spec]
     flags = f"--preset {task.preset} --env {env} --seed {seed} --stop_at_return {task.score} "
     flags += f"--num_test_episodes {EPISODES} --quiet --data_dir {folder} "
     on_policy = task.algorithm == "ppo"
     flags += f"--test_freq {task.epochs}" if on_policy else f"--steps_per_epoch {task.every}"
-    return [sys.executable, "-m", "spinup_tf2.run", task.algorithm, *flags.split()]
+    return [python, "-m", "spinup_tf2.run", task.algorithm, *flags.split()]
 
 
 def reached(contestant, env, folder, printed):
     """Whether a run that has ended has reached the score."""
-    if contestant != "spinup_tf2":
+    if contestant in LIBRARIES:
         return "reached" in printed.split()
     [rows] = Path(folder).rglob("progress.txt")
     header, *lines = (line.split("\t") for line in rows.read_text().splitlines())
@@ -111,7 +111,7 @@ def reached(contestant, env, folder, printed):
 def run_once(contestant, env, seed, args):
     """Run one contestant once; return what was measured."""
     with tempfile.TemporaryDirectory() as folder:
-        python = dict(sb3=args.sb3_python, sbx=args.sbx_python)
+        python = dict(sb3=args.sb3_python, sbx=args.sbx_python).get(contestant, sys.executable)
         command = command_of(contestant, env, seed, folder, python)
         began = time.perf_counter()
         try:

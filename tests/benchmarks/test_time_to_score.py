@@ -9,7 +9,7 @@ from spinup_tf2.cli.algorithm import parse_experiments
 
 @pytest.mark.parametrize("env", TASKS)
 def test_our_command_is_one_and_tests_as_often_as_theirs(env, tmp_path):
-    command = time_to_score.command_of("spinup_tf2", env, 1, tmp_path, {})
+    command = time_to_score.command_of("spinup_tf2", env, 1, tmp_path, "python")
     algorithm, flags = command[3], command[4:]
     grid, _ = parse_experiments(algorithm, flags)
     [arguments] = grid.variants()
@@ -19,14 +19,11 @@ def test_our_command_is_one_and_tests_as_often_as_theirs(env, tmp_path):
 
 
 def test_medians_of_all_runs_count_those_that_did_not_get_there():
-    times = dict(spinup_tf2=(20, 10, 12), sb3=(30, 24, None), sbx=(None,))
-    runs = [
-        dict(env="CartPole-v1", contestant=contestant, seconds=seconds)
-        for contestant, own in times.items()
-        for seconds in own
-    ]
+    env, times = "CartPole-v1", dict(spinup_tf2=(20, 10, 12), sb3=(30, 24, None), sbx=(None,))
+    runs = [dict(env=env, contestant=name, seconds=x) for name, own in times.items() for x in own]
     row = time_to_score.table(runs).splitlines()[-1]
-    assert row.endswith("| 10, 12, 20 | 24, 30, not reached (2.5 x ours) | not reached |")
+    expected = "24, 30, not reached (2.5 x ours) | not reached |"
+    assert row == f"| CartPole-v1, 475, PPO | 10, 12, 20 | {expected}"
 
 
 @pytest.mark.parametrize(("last", "expected"), [("475.0", True), ("474.9", False)])
