@@ -17,6 +17,7 @@ from spinup_tf2.errors import UserError
 
 COMMAND_EVERY, GRACE = 4.0, 1.0  # s, between two commands, and until errors of a new one count
 HEADING_GAIN = 2.0  # rad/s of turning for an error of the heading of 1 rad
+FASTEST_TURN = 1.2  # rad/s, the most that the robot is told to turn, unless more is commanded
 
 # m/s forward and to the left, rad/s to the left, and the share of commands to stand.
 USUAL_COMMANDS = {
@@ -53,7 +54,8 @@ class Tracking:
 
     def turning(self, yaw: float) -> float:
         """Return how fast to turn, in rad/s: as commanded, and towards the heading from `yaw`."""
-        return self.command[2] + HEADING_GAIN * self.off(yaw)
+        limit = max(FASTEST_TURN, abs(self.command[2]))
+        return float(np.clip(self.command[2] + HEADING_GAIN * self.off(yaw), -limit, limit))
 
     def after(self, errors: Errors, dt: float) -> "Tracking":
         """Return the state after a step of `dt` seconds with these errors.
