@@ -340,7 +340,7 @@ def _with_tuples(entries):
     if not isinstance(entries, dict):
         return entries
     made = {key: _with_tuples(each) for key, each in entries.items()}
-    return tuple(made.values()) if isinstance(next(iter(made)), int) else made
+    return tuple(made.values()) if [*made] == [*range(len(made))] else made
 
 
 def action_arrays(action_space: spaces.Space) -> dict[str, np.ndarray]:
@@ -414,6 +414,12 @@ def write_savedmodel(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
     float32. If an observation or its noise contains NaN or infinity, a continuous action is NaN.
     """
     parts, spec = parts_of(loaded.observation_space), loaded.action_spec
+    names = [part.name for part in parts]
+    if len({*names}) < len(names):
+        raise UserError(
+            f"the keys of observations give inputs the same names: {', '.join(names)}; use "
+            "--format numpy, which does not need names."
+        )
     inputs = [tf.TensorSpec([None, *p.space.shape], DTYPES[p.kind], name=p.name) for p in parts]
     if samples:
         inputs.append(tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise"))

@@ -353,6 +353,18 @@ def test_the_size_of_a_difference():
     assert largest_difference(discrete, one, other, np.array([1, 1e-3])) == 0
 
 
+def test_keys_that_are_no_names(tmp_path):
+    """They may be numbers; but a SavedModel has inputs with names, of letters."""
+    space = spaces.Dict({1: OBS, 2: OBS})
+    write(tmp_path / "run", MLPActorCritic(network_observation_space(space), BOX), space, BOX)
+    assert export("run", "numpy").difference < 1e-5
+    assert export("run", "savedmodel").difference < 1e-5
+    space = spaces.Dict({"a b": OBS, "a_b": OBS})
+    write(tmp_path / "two", MLPActorCritic(network_observation_space(space), BOX), space, BOX)
+    with pytest.raises(UserError, match="inputs the same names: obs_a_b, obs_a_b; use --format"):
+        export("two", "savedmodel")
+
+
 def test_what_numpy_has_no_copy_of(run_of, tmp_path):
     ac = MLPActorCritic(OBS, DISCRETE, activation="gelu")
     write(tmp_path / "run", ac, OBS, DISCRETE)

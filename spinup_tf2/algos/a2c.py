@@ -97,8 +97,7 @@ def a2c(
         steps = GradientSteps(loss, ac.trainable_variables, optimizer)
 
         def update(batch, fresh):
-            info = steps.step(batch)
-            return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
+            return steps.step(batch)
 
         returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
         actor = actor_for(ac, envs)

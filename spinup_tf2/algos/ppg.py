@@ -158,9 +158,9 @@ def ppg(
         train_pi_iters (int): Passes per epoch that train the policy.
         train_v_iters (int): Passes per epoch for the value function.
         arch (str): 'dual', 'shared' or 'detach' networks. 'dual': one network for the policy, with
-            a value output for the auxiliary phase, and one for the value function; 'shared', one
-            for both; 'detach', one for both, of which the value loss trains only the value output
-            in the policy phase.
+            a value output for the auxiliary phase (whose initial weights are Glorot's, whatever
+            init is), and one for the value function; 'shared', one for both; 'detach', one for
+            both, of which the value loss trains only the value output in the policy phase.
         n_pi (int): Epochs in each policy phase. (32 in the paper, of 65,536 steps each.)
         train_aux_iters (int): Passes over the steps in an auxiliary phase. 0: there is none, and
             the algorithm is PPO.
@@ -255,7 +255,7 @@ def ppg(
                 if run.asked_to_stop():
                     run.leave(settings.local_steps)
                 rows = {key: tf.constant(x) for key, x in memory.rows(index).items()}
-                run.logger.store(**aux_steps.step(rows))
+                run.record(aux_steps.step(rows))
                 done.assign(done + 1)
                 beat()
             memory.count = 0

@@ -18,7 +18,7 @@ from spinup_tf2.experiments.calling import resolve_processes
 from spinup_tf2.experiments.checks import check_values
 from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
-from spinup_tf2.experiments.presets import as_flags, load, presets_for
+from spinup_tf2.experiments.presets import as_flags, hint, load
 from spinup_tf2.parallel import mpi
 
 
@@ -66,7 +66,8 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
     if preset:
         run_options["note"] = _used_settings(preset, variants)
     else:
-        run_options["note"] = _hint(algorithm, flags["env_name"])
+        known = hint(algorithm, flags["env_name"])
+        run_options["note"] = known and f"Hint: {known}\n"
     return grid, run_options
 
 
@@ -92,11 +93,3 @@ def _used_settings(preset, variants):
         instead = "" if different == [value] else f"    (given, instead of {value!r})"
         lines.append(f"    --{flag:24} {' '.join(map(repr, different)) or '-'}{instead}")
     return "\n".join([*lines, ""])
-
-
-def _hint(algorithm, env_names):
-    """Return a line about presets that fit all the environments; "" if there are none."""
-    fitting = [{*presets_for(algorithm, env_name)} for env_name in env_names]
-    names = " or --preset ".join(sorted(set.intersection(*fitting)))
-    where = " and ".join(env_names)
-    return f"Hint: there are tuned hyperparameters for {where}: --preset {names}\n" if names else ""

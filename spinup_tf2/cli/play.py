@@ -69,8 +69,9 @@ def _parser():
     add("--seed", type=int, help="makes the games the same every time")
     add("--record", metavar="DIR", help="write a video (mp4) of each episode into DIR")
     add("--fps", type=int, help="frames in a second (the environment's own; 0: all), for a human")
-    add("--zoom", type=float, default=ZOOM, help="how much larger a human sees the frames (3)")
-    add("--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)")
+    zoom_help = "how much larger a human sees the frames (%(default)g)"
+    add("--zoom", type=float, default=ZOOM, help=zoom_help)
+    add("--episodes", "-n", type=int, default=EPISODES, help="at random (%(default)s)")
     add("--steps", type=int, help="number of steps at random, instead of --episodes")
     add("--norender", "-nr", action="store_true", help="open no window for episodes at random")
     return parser

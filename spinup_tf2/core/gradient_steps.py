@@ -20,7 +20,7 @@ plain = tf.autograph.experimental.do_not_convert  # for what AutoGraph's loops c
 Batch = dict[str, tf.Tensor | Distribution | Sequences]
 Info = dict[str, tf.Tensor]
 Floats = dict[str, float]
-Loss = tuple[tf.Tensor, Info]  # a scalar to minimize, and the scalars to log
+Loss = tuple[tf.Tensor, Info]  # a scalar to minimize, and what to log
 Renewed = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
 
@@ -166,7 +166,7 @@ class GradientSteps:
     def stops(self, info: Info) -> tf.Tensor:
         return tf.convert_to_tensor(self.stop is not None and self.stop(info))
 
-    def take(self, batch: Batch, minibatches: tf.Tensor | None, before: Info) -> tuple:
+    def take(self, batch: Batch, minibatches: tf.Tensor | None, before: Info) -> tf.Tensor:
         """Take the steps, in a loop of TensorFlow; return how many there were.
 
         The arguments are those of Training, and the info of the batch before the steps.

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.gradient_steps import floats
+from spinup_tf2.core.gradient_steps import Loss, floats
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.parallel.mpi import broadcast_object
 from spinup_tf2.parallel.tensors import (
@@ -70,14 +70,9 @@ class PolicyObjective:
         variables: The parameters of the policy.
     """
 
-    def __init__(
-        self,
-        loss: Callable[[dict], tuple[tf.Tensor, dict[str, tf.Tensor]]],
-        variables: Iterable[keras.Variable],
-    ):
+    def __init__(self, loss: Callable[[dict], Loss], variables: Iterable[keras.Variable]):
         self.loss = loss
         self.variables = list(variables)
-        # One compiled function each, bound to this object.
         self._compiled_evaluate = compiled(self._evaluate)
         self._compiled_gradient = compiled(self._gradient)
         self._compiled_fisher_product = compiled(self._fisher_product)

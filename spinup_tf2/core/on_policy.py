@@ -169,7 +169,7 @@ class Demonstrations:
     """An Actor in which actions that `behavior_policy` returns replace those of the policy.
 
     Args:
-        act: The policy.
+        actor: The policy.
         behavior_policy: Function of as many of these as it takes, for one environment: the number
             of the step in the episode, from 0; a copy of the observation, as a flat vector or an
             image and not normalized; a copy of the policy's action; the environment's number. It
@@ -179,13 +179,10 @@ class Demonstrations:
     """
 
     def __init__(
-        self, act: Actor | RecurrentActor, behavior_policy: Callable[..., Any], envs: VectorEnv
+        self, actor: Actor | RecurrentActor, behavior_policy: Callable[..., Any], envs: VectorEnv
     ):
-        self.act, self.behavior_policy, self.envs = act, behavior_policy, envs
+        self.actor, self.behavior_policy, self.envs = actor, behavior_policy, envs
         self.inputs = behavior_inputs(behavior_policy)
-
-    def refresh(self) -> None:
-        self.act.refresh()
 
     def __call__(
         self, obs: np.ndarray, noise: np.ndarray
@@ -196,7 +193,7 @@ class Demonstrations:
             UserError: An action of `behavior_policy` does not have the shape of the action space,
                 is not in it (discrete actions), or holds numbers that are not finite.
         """
-        act, extras = self.act(obs, noise)
+        act, extras = self.actor(obs, noise)
         act, own = act.copy(), self.envs.action_spec.to_env(act.copy())
         each = zip(self.envs.elapsed.tolist(), obs.copy(), own, self.envs.indices, strict=True)
         for i, given in enumerate(each):

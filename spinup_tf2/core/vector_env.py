@@ -218,11 +218,6 @@ class VectorEnv:
         if self._epochs is not None:
             self._tell_epochs(self._epochs + 1)
 
-    def forget(self, steps: int) -> None:
-        """Remove the last `steps` steps from the log, as if they had not been taken."""
-        if self.log is not None:
-            self.log.forget(steps)
-
     def _tell_epochs(self, epochs):
         """Announce to the environments those of the first `epochs` epochs they have missed."""
         for _ in range(self._epochs or 0, epochs):

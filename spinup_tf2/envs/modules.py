@@ -173,11 +173,14 @@ def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
     return "".join(f" --import {shlex.quote(each)}" for each in dict.fromkeys(modules))
 
 
-def modules_of(callbacks: Any) -> list[str]:
-    """Return the modules of callbacks given as `module:name`, except this package's own."""
-    listed = callbacks if isinstance(callbacks, list | tuple) else []
-    names = [each for each in listed if isinstance(each, str) and ":" in each]
-    return [name.rpartition(":")[0] for name in names if not is_own(name)]
+def modules_of(given: Any) -> list[str]:
+    """Return the modules of what is given as `module:name` or `module:Name(...)`, except our own.
+
+    These are callbacks, wrappers or functions; anything else in the list is passed over.
+    """
+    listed = given if isinstance(given, list | tuple) else []
+    names = [each.partition("(")[0] for each in listed if isinstance(each, str)]
+    return [name.rpartition(":")[0] for name in names if ":" in name and not is_own(name)]
 
 
 # ---------------------------------------------------------------- modules named by a file

@@ -65,17 +65,20 @@ def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | 
     return "human"
 
 
-def check_shown_in_training(option: str) -> None:
-    """Raise UserError if this machine lacks what an option of the algorithms needs.
+def mode_in_training(option: str) -> str | None:
+    """Return the render mode for an option of the algorithms.
 
     Args:
         option: 'record_every', which needs a package for videos, or 'render_every', which needs a
             display.
+
+    Raises:
+        UserError: This machine lacks it.
     """
-    if option == "render_every":
-        choose_render_mode(record=False, norender=False, hint=HINT_IN_TRAINING.format(option))
-    elif find_spec("imageio_ffmpeg") is None:
+    record = option == "record_every"
+    if record and find_spec("imageio_ffmpeg") is None:
         raise UserError(f"{option} needs imageio-ffmpeg; install it with: {INSTALL}.")
+    return choose_render_mode(record, norender=False, hint=HINT_IN_TRAINING.format(option))
 
 
 def make_to_render(

@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,19 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
             f"env_fn and {' and '.join(more)} were given; env_fn makes the whole environment, so "
             "give it alone, or env_name with env_kwargs."
         )
+    known = [*signature_of(algorithm).defaults, "env_fn", *ENVIRONMENT]
+    check_known(kwargs, known, f"arguments of {algorithm}")
     check_values(algorithm, kwargs, num_procs)
+
+
+def check_known(names: Iterable[str], known: Sequence[str], where: str) -> None:
+    """Raise UserError if one of the names is not known there."""
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{name!r} is not known here ({where});{did_you_mean(name, known)} there are "
+                f"{', '.join(known)}."
+            )
 
 
 def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:

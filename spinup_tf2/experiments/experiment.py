@@ -56,7 +56,7 @@ class Experiment:
         if "env_name" not in self.kwargs:
             return None
         wrappers = tuple(self.kwargs.get("wrapper") or ())
-        modules = (*self.modules, *modules_of([text.partition("(")[0] for text in wrappers]))
+        modules = (*self.modules, *modules_of(wrappers))
         return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), modules, wrappers)
 
     @property

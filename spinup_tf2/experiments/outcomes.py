@@ -16,7 +16,7 @@ from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.presets import presets_for
+from spinup_tf2.experiments.presets import hint
 from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.printing import RULE
 from spinup_tf2.files.run_directory import holds_run
@@ -59,12 +59,11 @@ def not_improved(experiment: Experiment) -> str:
     if tenth == 0 or mean(returns[-tenth:]) > mean(returns[:tenth]):
         return ""
     env, used = experiment.kwargs.get("env_name"), experiment.logger_kwargs.get("preset")
-    names = presets_for(experiment.algorithm, env) if experiment.algorithm and env else {}
-    known = " or ".join(f"--preset {name}" for name in names if name != used)
+    known = experiment.algorithm and env and hint(experiment.algorithm, [env], used)
     return (
         f"{experiment.output_dir}: the mean return has not improved ({mean(returns[:tenth]):.5g} "
-        f"in the first tenth of the epochs, {mean(returns[-tenth:]):.5g} in the last). "
-        + (f"There are tuned settings for {env}: {known}." if known else "Try other settings.")
+        f"in the first tenth of the epochs, {mean(returns[-tenth:]):.5g} in the last); "
+        f"{known or 'try other settings'}."
     )
 
 

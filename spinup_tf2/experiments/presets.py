@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, reduce
@@ -21,7 +21,7 @@ from typing import Any
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
 from spinup_tf2.errors import UserError, did_you_mean, one_line
-from spinup_tf2.experiments.checks import network_arguments, signature_of
+from spinup_tf2.experiments.checks import check_known, network_arguments, signature_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -97,6 +97,13 @@ def presets_for(algorithm: str, env: str | None = None) -> dict[str, Preset]:
         for name, table in tables(algorithm).items()
         if env is None or _fit(table.fits, env)
     }
+
+
+def hint(algorithm: str, envs: Sequence[str], used: str | None = None) -> str:
+    """Return a clause on the presets, except `used`, that fit all environments; "" for none."""
+    fitting = set.intersection(*({*presets_for(algorithm, env)} for env in envs)) - {used}
+    names, where = " or --preset ".join(sorted(fitting)), " and ".join(envs)
+    return names and f"there are tuned hyperparameters for {where}: --preset {names}"
 
 
 def _named(algorithm, name):
@@ -210,10 +217,10 @@ def _table(algorithm, content, where, others):
     """Convert a TOML table, which may extend one of `others`; `where` is its name in messages."""
     settings = content.get("settings", [])
     content = content | dict(settings=[settings] if isinstance(settings, dict) else settings)
-    _check_known(content, _KEYS, where)
+    check_known(content, _KEYS, where)
     base = Table()
     if "extends" in content:
-        _check_known([content["extends"]], others, where)
+        check_known([content["extends"]], others, where)
         base = others[content["extends"]]
     parts = (*base.parts, *(_part(algorithm, each, where) for each in content["settings"]))
     if not parts:
@@ -226,8 +233,8 @@ def _part(algorithm, settings, where):
     arguments = _with_none(settings)
     origin, fits = arguments.pop("origin", where), arguments.pop("fits", None)
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
-    _check_known(arguments, [*known, "env_kwargs"], where)
-    _check_known(arguments.get("ac_kwargs", {}), network_arguments(algorithm), where)
+    check_known(arguments, [*known, "env_kwargs"], where)
+    check_known(arguments.get("ac_kwargs", {}), network_arguments(algorithm), where)
     return Part(origin, None if fits is None else tuple(fits), whole_numbers(arguments))
 
 
@@ -236,12 +243,3 @@ def _with_none(value):
     if isinstance(value, dict):
         return {key: _with_none(each) for key, each in value.items()}
     return None if value == "None" else value
-
-
-def _check_known(names, known, where):
-    for name in names:
-        if name not in known:
-            raise UserError(
-                f"{name!r} is not known here ({where});{did_you_mean(name, known)} there are "
-                f"{', '.join(known)}."
-            )

@@ -213,8 +213,8 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
         UserError: Another run holds the lock, or the directory cannot be written to.
     """
     path = Path(run_dir, LOCK)
-    made = [folder for folder in path.parents if not folder.exists()]
     try:
+        made = [folder for folder in path.parents if not folder.exists()]
         os.makedirs(run_dir, exist_ok=True)
         descriptor = _locked(path)
     except OSError as error:

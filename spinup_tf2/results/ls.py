@@ -11,18 +11,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 
 from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line, printable
 from spinup_tf2.files.printing import print_safely
 from spinup_tf2.files.run_directory import is_locked, plot_command, resume_command, watch_command
+from spinup_tf2.files.saves import has_save
 from spinup_tf2.results.datasets import algorithm, env_name, name_in, read_config, read_rows, walk
 from spinup_tf2.training.checkpoints import Checkpoints
 
 # Folders that belong to a run, and contain no other runs.
 _OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")
-_SAVE = re.compile(r"tf2_save\d*")
 
 # What runs can be sorted by, and the attribute of RunInfo if it has another name.
 _SORT = dict(age="modified", name="path", epochs="epochs_done")
@@ -109,7 +110,8 @@ def _describe(run_dir, folders):
     except UserError as error:
         problems.append(one_line(error))
     over = epochs is not None and min(done, checkpoint.get("epochs_done", done)) >= epochs
-    if over and "checkpoint" in folders and not any(map(_SAVE.match, folders)):
+    saved = has_save(run_dir)
+    if over and "checkpoint" in folders and not saved:
         problems.append("no trained agent (tf2_save)")
     if running:
         state = "running"
@@ -121,12 +123,14 @@ def _describe(run_dir, folders):
     commands = {}
     # Some runs that were started by Python programs have no command to resume them.
     command = checkpoint.get("command")
-    if state in ("stopped", "damaged") and isinstance(command, dict):
+    command = command if isinstance(command, dict) else {}
+    of_env = modules_of(command.get("wrapper"))
+    if state in ("stopped", "damaged") and command:
         named = [*modules_of(command.get("callbacks")), *modules_of([checkpoint.get("function")])]
-        commands["resume"] = resume_command(run_dir, env, named)
+        commands["resume"] = resume_command(run_dir, env, [*of_env, *named])
     commands["plot"] = plot_command(run_dir)
-    if any(map(_SAVE.fullmatch, folders)):
-        commands["watch"] = watch_command(run_dir, env)
+    if saved:
+        commands["watch"] = watch_command(run_dir, env, of_env)
     return RunInfo(
         path=run_dir,
         state=state,
@@ -220,7 +224,7 @@ def main(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     directory = args.directory or user_config.DEFAULT_DATA_DIR
     runs = sorted(find_runs(directory), key=lambda run: run.path)
-    runs.sort(key=lambda run: _order(run, _SORT[args.sort]), reverse=args.reverse)
+    runs = _sorted(runs, _SORT[args.sort], args.reverse)
     if args.json:
         print(json.dumps([vars(run) for run in runs], indent=2))
     elif not runs:
@@ -229,12 +233,11 @@ def main(argv: Sequence[str]) -> None:
         show(runs, directory, args.commands)
 
 
-def _order(run, attribute):
-    """Return the key by which runs are sorted; those of which it is unknown come last."""
-    value = getattr(run, attribute)
-    if value in (None, ""):
-        return True, 0
-    return False, -value if attribute in _HIGHEST_FIRST else value
+def _sorted(runs, attribute, reverse):
+    """Return the runs in order; those whose value is unknown come last, whichever way round."""
+    known = [run for run in runs if getattr(run, attribute) not in (None, "")]
+    known.sort(key=attrgetter(attribute), reverse=reverse != (attribute in _HIGHEST_FIRST))
+    return known + [run for run in runs if getattr(run, attribute) in (None, "")]
 
 
 def _parser():

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from spinup_tf2.callbacks import (
     HOOKS,
@@ -26,12 +26,7 @@ from spinup_tf2.core.on_policy import actor_for
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.envs.rendering import (
-    HINT_IN_TRAINING,
-    Drawing,
-    check_shown_in_training,
-    choose_render_mode,
-)
+from spinup_tf2.envs.rendering import HINT_IN_TRAINING, Drawing, mode_in_training
 from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.files.env_spec import describe_env, make_described
 from spinup_tf2.files.logger import number_in
@@ -118,7 +113,7 @@ class Callbacks:
         added = [
             (name, "" if value is None else float(number_in(name, value)))
             for _, columns in self._call("columns", run)
-            for name, value in columns.items()
+            for name, value in (columns or {}).items()
         ]
         return broadcast_object(added)
 
@@ -135,9 +130,19 @@ class Callbacks:
         return [(each, getattr(each, hook)(*arguments)) for each in able]
 
     def states(self) -> list[tuple[str, dict]]:
-        """Return (kind, state) of each callback with a state, as JSON."""
+        """Return (kind, state) of each callback with a state, as JSON, in which arrays are lists.
+
+        Raises:
+            UserError: JSON cannot hold a state.
+        """
         states = [(_kind(each), state) for each, state in self._call("state_dict")]
-        return json.loads(json.dumps(states, default=np.generic.item))
+        try:
+            return json.loads(json.dumps(states, default=methodcaller("tolist")))
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UserError(
+                f"a state_dict of the callbacks {', '.join(kind for kind, _ in states)} cannot be "
+                f"saved: {error}. It may hold numbers, texts, None, lists, dicts and arrays."
+            ) from error
 
     def restore(self, states: Sequence[tuple[str, dict]]) -> None:
         """Restore callbacks, each from the first unused state of its kind, if there is one."""
@@ -175,9 +180,8 @@ class ShowEpisodes(Callback):
         self.every = getattr(settings, option)
         self.records = option == "record_every"
         hint = HINT_IN_TRAINING.format(option)
-        check_shown_in_training(option)
+        mode = mode_in_training(option)
         description = describe_env(env, settings.env_fn)
-        mode = choose_render_mode(self.records, norender=False, hint=hint)
         graphics = {name: os.environ[name] for name in _GRAPHICS if name in os.environ}
         self._drawing = Drawing(partial(make_described, description), mode, graphics, hint)
         with self._environment(self._drawing, action_spec=None) as envs:

@@ -48,7 +48,7 @@ def describe_networks(ac: BaseActorCritic, extra: int) -> dict[str, Any] | None:
         ac: The actor-critic.
         extra: Number of variables that are saved with it but not used by it.
     """
-    inner = _without_normalization(ac)
+    inner = ac.inner if type(ac) is NormalizedActorCritic else ac
     make, arguments = type(inner), _plain_arguments(inner)
     own = is_own(make.__module__)
     importable = getattr(sys.modules.get(make.__module__), make.__name__, None) is make
@@ -64,11 +64,6 @@ def describe_networks(ac: BaseActorCritic, extra: int) -> dict[str, Any] | None:
         "normalize_obs": inner is not ac,
         "extra": extra,
     }
-
-
-def _without_normalization(ac):
-    """Return the actor-critic inside a NormalizedActorCritic; any other is returned itself."""
-    return ac.inner if type(ac) is NormalizedActorCritic else ac
 
 
 def _plain_arguments(ac):

@@ -56,16 +56,14 @@ class Rows:
             interacts: Number of steps of all environments so far.
             seconds: Time that the run has taken so far.
         """
-        logger, tests = self.logger, self.tests
+        logger = self.logger
         logger.log_tabular("Epoch", epoch)
-        logger.log_tabular("EpRet", with_min_and_max=True)
-        if tests:
-            logger.log_tabular("TestEpRet", with_min_and_max=True)
-        logger.log_tabular("EpLen", average_only=True)
-        if tests:
-            logger.log_tabular("TestEpLen", average_only=True)
-        rates = ["SuccessRate", "TestSuccessRate"] if tests else ["SuccessRate"]
-        log_successes(logger, rates, self.envs)
+        kinds = ("", "Test") if self.tests else ("",)  # of episodes
+        for kind in kinds:
+            logger.log_tabular(f"{kind}EpRet", with_min_and_max=True)
+        for kind in kinds:
+            logger.log_tabular(f"{kind}EpLen", average_only=True)
+        log_successes(logger, [f"{kind}SuccessRate" for kind in kinds], self.envs)
         if "VVals" in logger.epoch_dict:  # on-policy
             logger.log_tabular("VVals", with_min_and_max=True)
         logger.log_tabular("TotalEnvInteracts", interacts)

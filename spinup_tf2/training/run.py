@@ -174,7 +174,8 @@ class Run:
         """
         rows = buffer.rows
         if self.asked_to_stop():
-            self.envs.forget(buffer.t)  # the batch will be collected again, by the same policy
+            if self._log is not None:  # the batch will be collected again, by the same policy
+                self._log.forget(buffer.t)
             if buffer.t and "state" in rows:
                 actor.state = rows["state"][0].copy()
             self.leave(start)

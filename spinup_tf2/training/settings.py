@@ -58,10 +58,10 @@ class Settings:
         return cls(given, logger_kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        arguments = vars(self).get("arguments", {})  # copies are made without any at first
-        if name not in arguments | _OFF_POLICY:
-            raise AttributeError(f"The algorithm has no argument {name!r}.")
-        return arguments.get(name, _OFF_POLICY.get(name))
+        for known in (vars(self).get("arguments", {}), _OFF_POLICY):  # copies begin without any
+            if name in known:
+                return known[name]
+        raise AttributeError(f"The algorithm has no argument {name!r}.")
 
     @functools.cached_property
     def local_steps(self) -> int:

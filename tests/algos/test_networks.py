@@ -39,6 +39,11 @@ PPO = dict(train_pi_iters=5)
 # ------------------------------------------------------------------------------------- spaces
 
 
+def with_parts(*parts):
+    space = spaces.Tuple(parts)
+    return lambda: gym.wrappers.TransformObservation(PENDULUM(), lambda o: space.sample(), space)
+
+
 def with_actions(space):
     wrap = gym.wrappers.TransformAction
     return lambda: wrap(gym.make("CartPole-v1"), lambda a: int(a[0]), space)
@@ -50,10 +55,19 @@ def with_actions(space):
         PENDULUM,
         make("FrozenLake-v1"),
         make("ProbeGoal-v0"),
+        with_parts(spaces.Discrete(3), spaces.Box(-1, 1, (2,))),
+        with_parts(spaces.Box(-1, 1, (2,))),
         with_actions(spaces.MultiDiscrete([2, 3])),
         with_actions(spaces.MultiBinary(2)),
     ],
-    ids=["Box", "Discrete observations", "Dict observations", "MultiDiscrete", "MultiBinary"],
+    ids=[
+        "Box",
+        "Discrete observations",
+        "Dict observations",
+        *("Tuple", "one part"),
+        "MultiDiscrete",
+        "MultiBinary",
+    ],
 )
 def test_spaces_train_save_and_load(tmp_path, env_fn):
     ac, rows = runs.train(ppo, tmp_path / "run", env_fn, **PPO)

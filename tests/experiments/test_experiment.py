@@ -43,6 +43,7 @@ def tanh(*args, **kwargs):
         (dict(gamma=2), "gamma is 2; it must be a number between 0 and 1"),
         (dict(steps_per_epoch=3), "steps_per_epoch is 3, which 2 environments"),
         (dict(ac_kwargs=3), "ac_kwargs is 3; it must be a dict"),
+        (dict(gama=0.9), r"'gama' is not known here \(arguments of ppo\); did you mean gamma\?"),
         (dict(env_fn=print), "env_fn and env_name were given; env_fn makes the whole environment"),
         (dict(env_fn=gym.Env(), env_name=None), r"env_fn is <.*>; it must be a function that"),
     ],

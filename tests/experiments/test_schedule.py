@@ -357,7 +357,7 @@ def test_durations(seconds, text):
         ([5, 7, *[9] * 16, 6, 6], "(6 in the first tenth of the epochs, 6 in the last)"),
         ([5, 7, *[1] * 16, 6, 7], ""),
         ([5] * 9, ""),
-        (["", 3, *[9] * 16, 1, 2, ""], "(3 in the first tenth of the epochs, 2 in the last)"),
+        (["", 3, *[9] * 16, 1, 2, ""], "(3 in the first tenth of the epochs, 2 in the last);"),
     ],
 )
 def test_a_run_that_has_not_improved_says_so(tmp_path, returns, said):
@@ -367,7 +367,7 @@ def test_a_run_that_has_not_improved_says_so(tmp_path, returns, said):
     ppo = NamedAlgorithm("ppo")
     text = not_improved(Experiment("first", ppo, kwargs, logger_kwargs))
     assert said in text
-    assert bool(said) == ("tuned settings for MountainCar-v0: --preset classic." in text)
+    assert bool(said) == ("hyperparameters for MountainCar-v0: --preset classic." in text)
     logger_kwargs["preset"] = "classic"
     text = not_improved(Experiment("first", ppo, kwargs, logger_kwargs))
-    assert bool(said) == text.endswith("Try other settings.")
+    assert bool(said) == text.endswith("try other settings.")

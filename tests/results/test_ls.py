@@ -71,9 +71,12 @@ def test_what_a_full_disk_has_left_is_not_finished(data):
     path.write_text(json.dumps(signed(manifest)))
     assert only_run(run_dir).state == "finished"
     (run_dir / "tf2_save" / "variables").rmdir()
-    (run_dir / "tf2_save").rmdir()
+    (run_dir / "tf2_save").rename(run_dir / "tf2_save.tmp")  # which is not complete
     run = only_run(run_dir)
     assert (run.state, run.problem) == ("damaged", "no trained agent (tf2_save)")
+    (run_dir / "tf2_save.tmp").rename(run_dir / "tf2_save.old")  # which is used if it is alone
+    assert only_run(run_dir).state == "finished"
+    assert "watch" in only_run(run_dir).commands
 
 
 @pytest.mark.parametrize(
@@ -193,6 +196,7 @@ def test_table(data, capsys):
         (["--sort", "age", "-r"], ["zero", "td3", "sac/sac_s7", "ppo/ppo_s0"]),
         (["--sort", "state"], ["zero", "ppo/ppo_s0", "sac/sac_s7", "td3"]),
         (["--sort", "last"], ["ppo/ppo_s0", "td3", "sac/sac_s7", "zero"]),
+        (["--sort", "last", "-r"], ["sac/sac_s7", "td3", "ppo/ppo_s0", "zero"]),
         (["--sort", "env"], ["sac/sac_s7", "ppo/ppo_s0", "td3", "zero"]),
     ],
 )
@@ -215,13 +219,15 @@ def test_commands(data, capsys):
 def test_commands_quote_names_and_import_the_modules_of_the_user(tmp_path):
     path = add_run(tmp_path / "a b;c", epochs=9, env_name="own_arms:Arm-v0")
     callbacks = ["own_calls:Call", "x y:z", 1, "z"]
-    write_checkpoint(path, command=dict(env_name="own_arms:Arm-v0", callbacks=callbacks))
+    wrapper = ["own_wraps:Scale(by='a:b')", "TimeAwareObservation"]
+    command = dict(env_name="own_arms:Arm-v0", callbacks=callbacks, wrapper=wrapper)
+    write_checkpoint(path, command=command)
     (path / "tf2_save").mkdir()
     run, imports = f"'{path}'", "--import own_calls --import 'x y' --import own_arms"
     assert only_run(path).commands == {
-        "resume": f"python -m spinup_tf2.run resume {run} {imports}",
+        "resume": f"python -m spinup_tf2.run resume {run} --import own_wraps {imports}",
         "plot": f"python -m spinup_tf2.run plot {run}/",
-        "watch": f"python -m spinup_tf2.run test_policy {run} --import own_arms",
+        "watch": f"python -m spinup_tf2.run test_policy {run} --import own_wraps --import own_arms",
     }
 
 

@@ -172,7 +172,6 @@ def test_an_empty_log_begins_as_a_run_does():
         log = ActionLog(envs)
         first = envs.reset()
         wander(envs, 9, np.random.default_rng(0))
-        envs.forget(4)  # there is no log of them
         states = [log.env_state(i) for i in range(2)]
         assert [len(state["actions"]) for state in states] == [0, 0]
         envs.log = ActionLog(envs)

@@ -108,11 +108,17 @@ def test_numbers_of_the_row_may_be_remembered(tmp_path):
             self.best = max(self.best, row["AverageEpRet"])
 
         def state_dict(self):
-            return dict(best=self.best)
+            return dict(best=self.best, curve=np.zeros(2))
+
+        def columns(self, run):
+            return None
 
     train(vpg, tmp_path / "run", epochs=2, callbacks=[best := Best()])
     [(_, state)] = Checkpoints(tmp_path / "run").newest().counters["callbacks"]
-    assert state == dict(best=float(best.best))
+    assert state == dict(best=float(best.best), curve=[0.0, 0.0])
+    best.state_dict = lambda: dict(best={1, 2})
+    with pytest.raises(UserError, match=r"state_dict of the callbacks Best cannot be saved: .*set"):
+        train(vpg, tmp_path / "again", epochs=1, callbacks=[best])
 
 
 def test_those_that_have_started_hear_of_the_end_when_another_does_not_start(tmp_path):

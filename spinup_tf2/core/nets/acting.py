@@ -41,7 +41,8 @@ def numpy_steps(model: keras.Model) -> list[Any]:
     The last is the head, which also takes noise if the model is a policy. UserError: the model is
     no head on a `keras.Sequential`, or a part of it has no equivalent in NumPy.
     """
-    head, normalizer = _without_normalization(model)
+    inside = isinstance(model, Normalized)
+    head, normalizer = (model.model, model.normalizer) if inside else (model, None)
     # A class derived from a head or from Sequential may compute something else.
     if not ("numpy_head" in vars(type(head)) and type(head.net) is keras.Sequential):
         raise UserError(f"there is no copy in NumPy of {type(head).__name__}, or of its network")
@@ -50,11 +51,6 @@ def numpy_steps(model: keras.Model) -> list[Any]:
         shift, scale = normalizer.shift_and_scale()
         steps.insert(0, partial(numpy_policy.normalize, shift=shift, scale=scale, clip=CLIP))
     return steps
-
-
-def _without_normalization(model):
-    """Return the model inside a Normalized one, and its normalizer (None for any other model)."""
-    return (model.model, model.normalizer) if isinstance(model, Normalized) else (model, None)
 
 
 def _numpy_layer(layer):

@@ -130,7 +130,8 @@ class BaseActorCritic:
     def _batch(self, obs):
         """Return observations as the networks see them, `[batch, ...]`, and whether it was one."""
         space = self.env_observation_space
-        if space is not None and (isinstance(obs, Mapping) or np.shape(obs) == space.shape):
+        whole = isinstance(obs, Mapping) or (isinstance(space, spaces.Tuple) and type(obs) is tuple)
+        if space is not None and (whole or np.shape(obs) == space.shape):
             return to_network(space, obs)[None], True
         obs = np.asarray(obs)
         if obs.dtype != np.uint8 or obs.ndim < 3:  # not images

@@ -14,7 +14,7 @@ _BUTTONS = (
     *("D", "A", "W", "S", "Q", "E"),
 )
 
-_LEVEL = Rule(lambda v: type(v) is int and 0 <= v < 2**31, "a whole number from 0 to 2^31")
+_LEVEL = Rule(lambda v: type(v) is int and 0 <= v < 2**31, "a whole number from 0 to 2^31 - 1")
 
 _ZOOM = 8  # enlarges rendered frames: videos of 64 x 64 pixels would be too small to watch
 

@@ -144,7 +144,7 @@ DOWN_NOISE, VELOCITY_NOISE, ANGULAR_NOISE, ANGLE_NOISE, SPEED_NOISE = 0.05, 0.1,
 
 @dataclass(frozen=True)
 class Observer:
-    """Composes observations. Its fields are arguments of QuadrupedEnv."""
+    """Composes observations. Its fields are arguments of QuadrupedEnv, or follow from them."""
 
     sim_hz: int
     dt: float  # seconds per step
