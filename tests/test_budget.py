@@ -23,10 +23,10 @@ PACKAGE, TESTS = ROOT / "spinup_tf2", ROOT / "tests"
 ASIDE = ("envs/mario", "envs/quadruped", "envs/envpool", "examples", "exercises")  # no library
 
 LIMITS = {
-    "library, lines of code": 14_270,
-    "package, lines of code": 18_860,
+    "library, lines of code": 14_266,
+    "package, lines of code": 18_858,
     "package, files": 170,
-    "tests, lines": 33_460,
+    "tests, lines": 33_497,
     "story of PPO, lines": 1_042,
     "story of PPO, files": 11,
 }

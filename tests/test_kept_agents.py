@@ -90,7 +90,8 @@ def test_the_quadruped_walks(name):
     [
         ({}, {}),
         ({"latency": 0.02}, {}),
-        ({"push": 100.0}, dict(forward=0.8, sideways=0.0, turning=0.0, standing=0.0)),
+        ({}, dict(forward=-0.3, sideways=0.0, turning=0.0, standing=0.0)),
+        ({"push": 60.0}, dict(forward=0.8, sideways=0.0, turning=0.0, standing=0.0)),
         ({"push": 60.0}, dict(forward=0.4, sideways=0.0, turning=-0.8, standing=0.0)),
     ],
 )
@@ -99,7 +100,7 @@ def test_the_quadruped_follows_commands(conditions, commands):
     changed = dict(domain_randomization=dict(push=0.0) | conditions, command_ranges=commands)
     row = evaluate_run(run, episodes=4, env_kwargs=changed)["greedy"]
     assert row["EpLen"] >= 300  # one of twenty falls; which one depends on the machine
-    assert row["VelError"] < 0.2  # m/s; to stand would be 0.4 and more
+    assert row["VelError"] < 0.2  # m/s; to stand would be 0.3 and more
     assert row["HeadError"] < 0.5  # rad
 
 

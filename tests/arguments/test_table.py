@@ -12,10 +12,6 @@ from spinup_tf2.arguments.signatures import Name, read_signature
 from spinup_tf2.arguments.table import ARGUMENTS, OPTIONS, OnPolicyOptions, Options
 
 ON_POLICY = ("vpg", "trpo", "ppo", "ppg", "a2c")
-SPINNING_UPS = (  # of what Settings hold
-    *("env_fn", "seed", "steps_per_epoch", "epochs"),
-    *("max_ep_len", "logger_kwargs", "save_freq"),
-)
 OWN_DEFAULTS = {("a2c", "num_envs"): 16}  # others than the table's
 
 every_algorithm = pytest.mark.parametrize("algorithm", [*ALGORITHMS])

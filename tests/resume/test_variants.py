@@ -287,7 +287,7 @@ def test_the_best_weights_are_those_of_the_best_epoch(tmp_path, monkeypatch):
 
 
 def test_the_resume_command_is_for_what_commands_can_start(tmp_path, monkeypatch, capsys):
-    """Only the program knows its own environment function."""
+    """Only the program knows its own environment function, or how it has named the rows."""
     with stopped(monkeypatch, 5):
         train("a2c", tmp_path / "python", "CartPole-v1", **A2C)
     assert f"same call and resume=True; it is in {tmp_path}/python" in capsys.readouterr().out
@@ -299,6 +299,10 @@ def test_the_resume_command_is_for_what_commands_can_start(tmp_path, monkeypatch
         spinup_tf2.a2c(EnvFn("CartPole-v1"), **A2C, logger_kwargs=logger_kwargs)
     command = re.search(r"python -m spinup_tf2.run resume (.*)", capsys.readouterr().out)
     assert command[1] == f"'{tmp_path}/a run'"
+    named = logger_kwargs | dict(output_dir=str(tmp_path / "named"), output_fname="rows.txt")
+    with stopped(monkeypatch, 5):
+        spinup_tf2.a2c(EnvFn("CartPole-v1"), **A2C, logger_kwargs=named)
+    assert f"same call and resume=True; it is in {tmp_path}/named" in capsys.readouterr().out
 
 
 def test_the_resume_command_names_the_module_of_an_own_environment(tmp_path, monkeypatch, capsys):
