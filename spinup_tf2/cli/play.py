@@ -71,7 +71,7 @@ def _parser():
     add("--fps", type=int, help="frames in a second (the environment's own; 0: all), for a human")
     zoom_help = "how much larger a human sees the frames (%(default)g)"
     add("--zoom", type=float, default=ZOOM, help=zoom_help)
-    add("--episodes", "-n", type=int, default=EPISODES, help="at random (%(default)s)")
+    add("--episodes", "-n", type=int, default=EPISODES, help="episodes at random (%(default)s)")
     add("--steps", type=int, help="number of steps at random, instead of --episodes")
     add("--norender", "-nr", action="store_true", help="open no window for episodes at random")
     return parser
