@@ -98,7 +98,7 @@ def describe_run(
         hasattr(env_fn, "env_name")
         and known
         and arguments.get("behavior_policy") is None
-        and "output_fname" not in (arguments["logger_kwargs"] or {})
+        and "output_fname" not in (arguments.get("logger_kwargs") or {})
         and is_json_serializable(plain)
     ):
         with suppress(TypeError):  # JSON cannot represent the environment's arguments
