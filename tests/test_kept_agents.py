@@ -13,7 +13,8 @@ from spinup_tf2.experiments.presets import load
 DATA = Path(__file__).parents[1] / "data"
 
 # The preset of each run, PPO's if not SAC's, what was changed, and how many epochs there have been.
-SAC_RUNS = {"quadruped-command/quadruped-command_s0": ("quadruped-command", dict(epochs=30), 19)}
+FIFTH_PART = dict(epochs=40, lr=2e-4, update_after=20_000)
+SAC_RUNS = {"quadruped-command/quadruped-command_s0": ("quadruped-command", FIFTH_PART, 23)}
 RUNS = {
     "mario-1-1/mario-1-1_s0": ("mario", dict(epochs=800), 190),  # stopped after the preset's
     "mario-1-1-finish/mario-1-1-finish_s0": ("mario-finish", {}, 80),
