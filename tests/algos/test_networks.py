@@ -60,14 +60,7 @@ def with_actions(space):
         with_actions(spaces.MultiDiscrete([2, 3])),
         with_actions(spaces.MultiBinary(2)),
     ],
-    ids=[
-        "Box",
-        "Discrete observations",
-        "Dict observations",
-        *("Tuple", "one part"),
-        "MultiDiscrete",
-        "MultiBinary",
-    ],
+    ids=["Box", "Discrete seen", "Dict", "Tuple", "one part", "MultiDiscrete", "MultiBinary"],
 )
 def test_spaces_train_save_and_load(tmp_path, env_fn):
     ac, rows = runs.train(ppo, tmp_path / "run", env_fn, **PPO)

@@ -104,7 +104,8 @@ def test_it_is_free_after_an_error(tmp_path):
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "precious").write_text("precious")
     (tmp_path / LOCK).symlink_to("precious")
+    refusal = "Cannot write to the output directory"
     for run_dir in (tmp_path, tmp_path / ("n" * 256)):  # longer than names may be
-        with pytest.raises(UserError, match="Cannot write to the output"), run_lock(run_dir):
+        with pytest.raises(UserError, match=refusal), run_lock(run_dir):
             pass
     assert (tmp_path / "precious").read_text() == "precious"

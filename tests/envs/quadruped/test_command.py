@@ -85,7 +85,8 @@ def test_commands_turn_a_heading_that_is_held(make):
         heading += 0.05 * turning
         left = np.mod(heading - env.robot.base().yaw + np.pi, 2 * np.pi) - np.pi
         if t == 80:
-            turning = env._episode.tracking.command[2]  # another, between -0.8 and 0.8
+            turning = env._episode.tracking.command[2]  # of another command
+            assert -0.8 <= turning <= 0.8
         assert obs[-1] == pytest.approx(np.clip(turning + 2 * left, -1.2, 1.2), abs=1e-5)
         off.append(abs(left))
     assert info["heading_error"] == pytest.approx(np.mean(off[19:79]))  # before each step
