@@ -1,4 +1,4 @@
-"""Spinning Up's PPO loop in plain PyTorch: the yardstick of `throughput.py`.
+"""Spinning Up's PPO loop in plain PyTorch: the yardstick of `throughput.py`, and of learning.
 
 It does what the original's PyTorch version does, at the same cost: one environment, one call of the
 networks per environment step, Python lists of statistics, and full-batch updates that call PyTorch
@@ -63,7 +63,7 @@ class GaussianActor(nn.Module):
 class ActorCritic(nn.Module):
     """Separate networks for the policy and the value."""
 
-    def __init__(self, observation_space, action_space, hidden_sizes=(64, 64)):
+    def __init__(self, observation_space, action_space, hidden_sizes):
         super().__init__()
         obs_dim = observation_space.shape[0]
         if isinstance(action_space, gym.spaces.Discrete):
@@ -156,6 +156,7 @@ def statistics(name, values, with_min_and_max=False):
 def ppo(
     env_fn,
     output_dir,
+    hidden_sizes=(64, 64),
     seed=0,
     steps_per_epoch=4000,
     epochs=50,
@@ -179,7 +180,7 @@ def ppo(
     torch.manual_seed(seed)
 
     env = env_fn()
-    ac = ActorCritic(env.observation_space, env.action_space)
+    ac = ActorCritic(env.observation_space, env.action_space, hidden_sizes)
     buf = Buffer(env.observation_space, env.action_space, steps_per_epoch, gamma, lam)
     pi_optimizer = torch.optim.Adam(ac.actor.parameters(), lr=pi_lr)
     vf_optimizer = torch.optim.Adam(ac.critic.parameters(), lr=vf_lr)
