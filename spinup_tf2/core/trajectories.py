@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.core.workers.episodes import segments
+from spinup_tf2.core.workers.episodes import pieces
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import mpi_statistics_scalar, mpi_sum
 
@@ -57,7 +57,7 @@ def gae(
     future = gamma * np.where(terminated, 0.0, next_val)
     delta = rew + future - val
     adv, ret = np.empty((2, *delta.shape), np.float32)
-    for env, piece in segments(terminated | truncated):
+    for env, piece in pieces(terminated | truncated):
         adv[piece, env] = discount_cumsum(delta[piece, env], gamma * lam)
         rewards = rew[piece, env].astype(np.float64)
         rewards[-1] += future[piece, env][-1]  # what follows the piece

@@ -94,7 +94,7 @@ class Episodes:
 
     def _summed(self, rew, ends, lost):
         ended, lost = [], np.broadcast_to(lost, ends.shape)
-        for i, piece in segments(ends):
+        for i, piece in pieces(ends):
             self.ret[i] += rew[piece, i].sum(dtype=float)
             self.len[i] += piece.stop - piece.start
             if ends[piece.stop - 1, i]:
@@ -104,7 +104,7 @@ class Episodes:
         return ended
 
 
-def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
+def pieces(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
     """Yield the pieces of trajectories in `[T, n]` data, as `(i, slice of time)`.
 
     Args:
