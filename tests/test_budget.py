@@ -26,7 +26,7 @@ LIMITS = {
     "library, lines of code": 14_266,
     "package, lines of code": 18_858,
     "package, files": 170,
-    "tests, lines": 33_493,
+    "tests, lines": 33_492,
     "story of PPO, lines": 1_042,
     "story of PPO, files": 11,
 }

@@ -6,12 +6,13 @@ sentences that are no longer true.
 
 import math
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_ind
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
@@ -131,8 +132,6 @@ def overlapping():
     "{:.0f}, with a 95 % interval from {:,.0f} to {:,.0f}."
 )
 def gap_of_ppo():
-    from scipy.stats import ttest_ind
-
     cell = "ppo", "HalfCheetah-v5"
     theirs = [learning_data.published(source, *cell)[500_000][0] for source in (PYTORCH, TF1)]
     ours = [final("init-on-policy", *cell, variant) for variant in ("torch", "glorot")]
@@ -157,12 +156,38 @@ def saturated():
     return WORDS[sum(glorot)], WORDS[len(glorot)], PROTOCOLS["init-saturation"].steps, len(swimmers)
 
 
+# ---------------------------------------------------------------------------------- on-policy
+
+
+@says(
+    "Most of it comes from Ant and Swimmer, where PPO is {:.2f} and {:.2f} standard deviations "
+    "away. On Swimmer, {} of {} seeds stays at {:.0f}, and the others reach {:.0f} to {:.0f}."
+)
+def below_pytorch():
+    table = cells("on-policy").set_index(["algorithm", "environment"]).loc["ppo"]
+    away = (table["mean"] - table[PYTORCH]) / table[f"{PYTORCH} sd"]
+    ant, swimmer = away["Ant-v5"], away["Swimmer-v5"]
+    assert ant + swimmer < away.sum() / 2 < 0
+    low, *others = sorted(final("on-policy", "ppo", "Swimmer-v5"))
+    return ant, swimmer, "one", WORDS[1 + len(others)], low, others[0], others[-1]
+
+
+@says(
+    "PPO's {} seeds without them reach {:,.0f} and {:,.0f}, and its {} seeds with them "
+    "{:,.0f} to {:,.0f}."
+)
+def contact_forces():
+    without, given = (final(name, "ppo", "Ant-v5") for name in ("on-policy-ant", "on-policy"))
+    return WORDS[len(without)], *without, WORDS[len(given)], given.min(), given.max()
+
+
 # --------------------------------------------------------------------------------- off-policy
 
 
-@says("the same seed reaches {:.0f}")
-def swimmer():
-    return [final("off-policy", "ddpg", "Swimmer-v5")[1]]
+says("the same seed reaches {:.0f}")(lambda: [final("off-policy", "ddpg", "Swimmer-v5")[1]])
+says("its first {:,} interactions")(
+    lambda: [runs("off-policy-glorot", "ddpg", "Hopper-v5")[0].index[-1]]
+)
 
 
 @says(
@@ -179,11 +204,6 @@ def swinging():
 def walkers():
     names = "off-policy-walker2d", "off-policy"
     return [final(name, "sac", "Walker2d-v5")[seed] for name in names for seed in (0, 1)]
-
-
-@says("its first {:,} interactions")
-def stopped():
-    return [runs("off-policy-glorot", "ddpg", "Hopper-v5")[0].index[-1]]
 
 
 @says(
@@ -231,12 +251,10 @@ def duel(begin, end, algorithm):
     return [between(run, begin, end).mean() for run in of_seeds]
 
 
-@says(
+says(
     "in the 50,000 steps before, its seeds are at {:.1f}, {:.1f} and {:.1f}, and PPO's at "
     "{:.1f}, {:.1f} and {:.1f}."
-)
-def duel_early():
-    return [mean for name in ("ppg", "ppo") for mean in duel(700_000, 750_000, name)]
+)(lambda: [mean for name in ("ppg", "ppo") for mean in duel(700_000, 750_000, name)])
 
 
 @says(
@@ -316,21 +334,6 @@ def dqn():
     return PROTOCOLS["dqn-classic"].steps, math.floor(min(ends)), WORDS[len(ends)]
 
 
-@says("The mean return of its last test is {:.0f} over {} seeds:")
-def acrobot():
-    of_seeds = final("dqn-acrobot", "dqn", "Acrobot-v1")
-    return of_seeds.mean(), WORDS[len(of_seeds)]
-
-
-@says(
-    "lands with all of {} seeds. The mean return of 20 test episodes without noise is at least "
-    "{:.0f} after {:,} interactions; 200 counts as solved:"
-)
-def lander():
-    of_seeds = final("ppo-lander", "ppo", "LunarLander-v3")
-    return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["ppo-lander"].steps
-
-
 @says(
     "In the last tenth of {:,} interactions, the return is {:.1f} in Breakout and {:.1f} in Freeway"
 )
@@ -366,38 +369,34 @@ def pendulum():
     return steps[0], *[of_seeds.mean() for of_seeds in finals], steps[1]
 
 
-@says(
-    "learns the task with all of {} seeds. The return is at least {:.0f} in the last tenth of {:,} "
+def at_the_end(name, *cell):
+    """Steps of a protocol, and of a cell at its end: number of seeds, mean and minimum."""
+    of_seeds, steps = final(name, *cell), PROTOCOLS[name].steps
+    return steps, WORDS[len(of_seeds)], of_seeds.mean(), math.floor(of_seeds.min())
+
+
+says("The mean return of its last test is {2:.0f} over {1} seeds:")(
+    partial(at_the_end, "dqn-acrobot", "dqn", "Acrobot-v1")
+)
+says(
+    "learns the task with all of {1} seeds. The return is at least {3} in the last tenth of {0:,} "
     "interactions; 90 counts as solved:"
+)(partial(at_the_end, "mountain-car", "ddpg", "MountainCarContinuous-v0"))
+says(
+    "lands with all of {1} seeds. The mean return of 20 test episodes without noise is at least "
+    "{3} after {0:,} interactions; 200 counts as solved:"
+)(partial(at_the_end, "ppo-lander", "ppo", "LunarLander-v3"))
+says(
+    "In the last tenth of {0:,} interactions, the mean return of 20 test episodes is {2:.0f} over "
+    "{1} seeds, and {3} with the worst of them:"
+)(partial(at_the_end, "dqn-lander", "dqn", "LunarLander-v3"))
+says("The mean return of {1} seeds is {2:.0f} in the last tenth of the interactions.")(
+    partial(at_the_end, "ppo-swimmer", "ppo", "Swimmer-v5")
 )
-def mountain_car():
-    of_seeds = final("mountain-car", "ddpg", "MountainCarContinuous-v0")
-    return WORDS[len(of_seeds)], math.floor(of_seeds.min()), PROTOCOLS["mountain-car"].steps
-
-
-@says(
-    "In the last tenth of {:,} interactions, the mean return of 20 test episodes is {:.0f} over {} "
-    "seeds, and {:.0f} with the worst of them:"
-)
-def lander_of_dqn():
-    of_seeds, steps = final("dqn-lander", "dqn", "LunarLander-v3"), PROTOCOLS["dqn-lander"].steps
-    assert 2 * steps <= PROTOCOLS["ppo-lander"].steps
-    return steps, of_seeds.mean(), WORDS[len(of_seeds)], of_seeds.min()
-
-
-@says(
-    "In the last tenth of {:,} interactions, the mean return of 20 test episodes is at least "
-    "{:.0f} with each of {} seeds; 300 counts as solved:"
-)
-def walker():
-    of_seeds = final("ppo-walker", "ppo", "BipedalWalker-v3")
-    return PROTOCOLS["ppo-walker"].steps, math.floor(of_seeds.min()), WORDS[len(of_seeds)]
-
-
-@says("The mean return of {} seeds is {:.0f} in the last tenth of the interactions.")
-def swimmer_of_ppo():
-    of_seeds = final("ppo-swimmer", "ppo", "Swimmer-v5")
-    return WORDS[len(of_seeds)], of_seeds.mean()
+says(
+    "In the last tenth of {0:,} interactions, the mean return of 20 test episodes is at least {3} "
+    "with each of {1} seeds; 300 counts as solved:"
+)(partial(at_the_end, "ppo-walker", "ppo", "BipedalWalker-v3"))
 
 
 @cache
