@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 from learning_data import COLUMNS, KEYS, RESULTS, read_table
 from learning_statistics import performance
+from measure import STEPS_PER_EPOCH
 
 RANDOM_ACTIONS = 10_000  # Spinning Up's start_steps
 TEST_EVERY = 10_000
@@ -35,20 +36,23 @@ def main():
     parser.add_argument("--steps", type=int, help="default: 3,000,000 with PPO, else 500,000")
     args = parser.parse_args()
     if args.algorithm == "ppo":
-        train, name, variant, every, steps = ppo, "on-policy-torch", "torch", 4000, 3_000_000
+        train, name, variant = ppo, "on-policy-torch", "torch"
+        every, steps = STEPS_PER_EPOCH, 3_000_000
     else:
-        train, name, variant, every, steps = sbx, "off-policy-sbx", "sbx", TEST_EVERY, 500_000
+        train, name, variant = sbx, "off-policy-sbx", "sbx"
+        every, steps = TEST_EVERY, 500_000
     steps = args.steps or steps
     path = RESULTS / f"{name}.csv"
     for seed in args.seeds:
         key = (args.algorithm, args.environment, variant, seed)
-        if of_run(path, key)["interactions"].max() >= steps:
+        known = table(path)
+        if known.loc[of_run(known, key), "interactions"].max() >= steps:
             print(f"{key} is there already.")
             continue
         rows = [[*key, *row] for row in train(args.algorithm, args.environment, seed, steps)]
         run = pd.DataFrame(rows, columns=COLUMNS)
-        # Read once more: another process may have written its run in the meantime.
-        others = table(path).drop(of_run(path, key).index)
+        known = table(path)  # once more: another process may have written its run in the meantime
+        others = known[~of_run(known, key)]
         new = pd.concat([others, run]) if len(others) else run
         new.to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
         print(performance(run, steps, "smoothed", every))
@@ -59,10 +63,9 @@ def table(path):
     return read_table(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
 
 
-def of_run(path, key):
-    """The rows of one run there, of which there may be none."""
-    known = table(path)
-    return known[(known[KEYS] == [*key]).all(axis=1)]
+def of_run(known, key):
+    """Which rows are those of one run."""
+    return (known[KEYS] == [*key]).all(axis=1)
 
 
 def ppo(_, environment, seed, steps):
@@ -73,7 +76,7 @@ def ppo(_, environment, seed, steps):
     def make():
         return gym.make(environment)
 
-    own = dict(hidden_sizes=(64, 32), seed=seed, epochs=steps // 4000)
+    own = dict(hidden_sizes=(64, 32), seed=seed, epochs=steps // STEPS_PER_EPOCH)
     with TemporaryDirectory() as directory, open(os.devnull, "w") as null, redirect_stdout(null):
         rows = [*spinningup_torch.ppo(make, directory, **own)]
     return [(row["TotalEnvInteracts"], row.get("AverageEpRet")) for row in rows]

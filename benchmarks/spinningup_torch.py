@@ -1,4 +1,4 @@
-"""Spinning Up's PPO loop in plain PyTorch: the yardstick of `throughput.py`, and of learning.
+"""Spinning Up's PPO loop in plain PyTorch, for `throughput.py` and `learning_others.py`.
 
 It does what the original's PyTorch version does, at the same cost: one environment, one call of the
 networks per environment step, Python lists of statistics, and full-batch updates that call PyTorch

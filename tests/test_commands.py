@@ -49,7 +49,7 @@ NOT_RUN = {
     r"benchmarks/learning\.py run": "takes hours; tests/benchmarks has a small protocol",
     r"benchmarks/learning\.py evaluate": "takes minutes; tests/benchmarks has a small one",
     r"benchmarks/learning\.py collect": "needs these runs; tests/benchmarks has a small protocol",
-    r"benchmarks/learning_others\.py": "takes half an hour, in an environment of its own",
+    r"benchmarks/learning_others\.py": "takes half an hour, with sbx in an environment of its own",
     r"benchmarks/dead_units\.py": "needs these runs; tests/benchmarks has a small one",
     r"course/broken_runs\.py": "takes minutes; tests/test_course.py makes shorter runs",
     r"examples\.mario_demo .* --exp_name four": "does what it does for one level, four times",
