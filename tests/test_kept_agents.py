@@ -19,7 +19,7 @@ RUNS = {
     "mario-1-1/mario-1-1_s0": ("mario", dict(epochs=800), 190),  # stopped after the preset's
     "mario-1-1-finish/mario-1-1-finish_s0": ("mario-finish", {}, 80),
     "mario-1-1-last/mario-1-1-last_s0": ("mario-finish", dict(pi_lr=1e-4, epochs=50), 50),
-    "mario-1-1-simple/mario-1-1-simple_s0": ("mario-simple", {}, 128),
+    "mario-simple/mario-simple_s0": ("mario-simple", dict(epochs=300), 250),
     "quadruped-recover-demo/quadruped-recover-demo_s0": ("quadruped-recover", dict(epochs=30), 30),
 }
 for seed in (0, 10, 20):
