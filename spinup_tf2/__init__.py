@@ -29,6 +29,9 @@ open_missing_streams()
 if _OWN_PROGRAM:
     quiet_tensorflow()
 limit_openmp()  # must come before numpy is loaded
+# Windows of pygame do without OpenGL: Mesa, which draws it on machines without a graphics card, and
+# TensorFlow both contain LLVM, and a process that loads Mesa after TensorFlow crashes.
+os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
 os.environ["KERAS_BACKEND"] = "tensorflow"  # even if the user has chosen another backend
 
 from spinup_tf2.algos import ALGORITHMS, module_of  # noqa: E402

@@ -46,8 +46,7 @@ def test_presets_are_what_the_agent_was_trained_with(run):
     given = ast.literal_eval(config["env_fn"].partition("env_kwargs=")[2].rstrip(")") or "{}")
     # Pairs are tuples or lists, depending on where they are from.
     assert json.dumps(given) == json.dumps(preset.env_kwargs)
-    rows = (DATA / run / "progress.txt").read_text().splitlines()
-    assert len(rows) == 1 + epochs
+    assert len((DATA / run / "progress.txt").read_text().splitlines()) == 1 + epochs
 
 
 # Thresholds leave room for processors that round otherwise than the one that it was trained on.

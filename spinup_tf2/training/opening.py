@@ -119,8 +119,7 @@ def open_run(
     description = describe_run(algorithm, arguments, env, ac.variables, *function, *names)
     with ExitStack() as stack:
         if run_dir is not None:
-            lock = run_lock(run_dir)
-            on_root(lambda: stack.enter_context(lock))
+            on_root(lambda: stack.enter_context(run_lock(run_dir)))
         saved = None
         if settings.resume:
             rows = logger_kwargs.get("output_fname", "progress.txt")

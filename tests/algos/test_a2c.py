@@ -12,8 +12,7 @@ from tests import on_policy_runs as runs
 
 def train(path, env_fn=None, **kwargs):
     """A small run of A2C: four environments, and two epochs of ten updates."""
-    small = dict(num_envs=4)
-    return runs.train(a2c, path, env_fn, **{**small, **kwargs})
+    return runs.train(a2c, path, env_fn, **dict(num_envs=4) | kwargs)
 
 
 @pytest.fixture

@@ -104,8 +104,7 @@ def test_chain_deterministic_policy(tmp_path, algorithm):
     """From random actions alone; Q is that of the best policy: to go right for certain."""
     kwargs = OFF_POLICY | dict(pi_lr=5e-3, q_lr=2e-3, start_steps=10_000, epochs=2)
     ac, _ = off_policy_runs.train(algorithm, tmp_path / "run", lambda: Chain(BOX), **kwargs)
-    act = ac.act(OBS, deterministic=True)
-    assert (act > 0.9).all()
+    assert (ac.act(OBS, deterministic=True) > 0.9).all()
     for q in ac.q_values(OBS, np.ones((STATES, 1), np.float32)):
         np.testing.assert_allclose(q, BEST, atol=0.08)
 

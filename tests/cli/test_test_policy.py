@@ -281,8 +281,7 @@ def test_a_signal_ends_a_recording_and_the_agents_own_process(trained, tmp_path)
     arguments = [str(trained[0]), "--record", str(tmp_path / "videos"), "--episodes", "100000"]
     command = [sys.executable, "-m", "spinup_tf2.run", "test_policy", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recording:
-        lines = iter(recording.stdout)
-        assert any(line.startswith("Episode 0") for line in lines)
+        assert any(line.startswith("Episode 0") for line in recording.stdout)
         started = psutil.Process(recording.pid).children(recursive=True)
         assert started
         recording.send_signal(signal.SIGTERM)

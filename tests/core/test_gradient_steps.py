@@ -259,8 +259,7 @@ def test_info_may_be_of_any_type(num_procs):
         before, after, _ = Training(steps)(data)
         return before["Count"], after["Count"], steps.step(data)["Count"]
 
-    counts = run_ranks(num_procs, rank)
-    assert counts == [((num_procs + 1) / 2,) * 3] * num_procs
+    assert run_ranks(num_procs, rank) == [((num_procs + 1) / 2,) * 3] * num_procs
 
 
 # ------------------------------------------------------------------------- several losses

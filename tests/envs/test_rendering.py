@@ -2,6 +2,7 @@
 
 import os
 import resource
+import subprocess
 import sys
 import time
 
@@ -45,6 +46,17 @@ def test_a_driver_without_a_screen_shows_no_window(screens):
     screens.setenv("SDL_VIDEODRIVER", "offscreen")
     with pytest.raises(UserError, match="no display"):
         choose_render_mode(record=False, norender=False)
+
+
+def test_a_window_that_opens_after_tensorflow_was_loaded_does_not_crash():
+    """As a program of a user may do. On machines with Mesa it would, if the window used OpenGL."""
+    pytest.importorskip("pygame")
+    code = """if True:
+        import gymnasium, spinup_tf2, tensorflow
+        gymnasium.make("CartPole-v1", render_mode="human").reset()"""
+    environ = {**os.environ, "SDL_VIDEODRIVER": "offscreen"}
+    environ.pop("SDL_FRAMEBUFFER_ACCELERATION", None)  # of this process
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
 
 
 class Brighter(gym.Env):

@@ -101,5 +101,4 @@ def test_presets_train(tmp_path, algorithm, name):
         **shrunken(preset),
         logger_kwargs=dict(output_dir=str(tmp_path), preset=name, quiet=True),
     )
-    lines = (tmp_path / "progress.txt").read_text().splitlines()
-    assert len(lines) == 2
+    assert len((tmp_path / "progress.txt").read_text().splitlines()) == 2

@@ -175,8 +175,7 @@ def test_training_on_two_hosts_of_which_one_is_lost(mpi, hosts, tmp_path):  # no
     try:
         wait_for(lambda: process.poll() is not None or len(read_rows(run_dir)) >= 3, 180)
         assert process.poll() is None, (tmp_path / "stderr").read_text()
-        both = [node1.ranks(), node2.ranks()]
-        assert both == [[0, 1], [2, 3]]
+        assert [node1.ranks(), node2.ranks()] == [[0, 1], [2, 3]]
 
         begin = time.monotonic()
         sh(f"ip link set {node2.link} down")

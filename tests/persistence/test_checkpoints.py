@@ -166,8 +166,7 @@ def test_a_resumed_run_goes_on_with_the_same_steps(three):
 
 def test_without_replay_buffer_there_are_no_steps(tmp_path):
     Checkpoints(tmp_path).save(RUN, counters(0), arrays(0))
-    saved = Checkpoints(tmp_path).newest()
-    assert read_steps(saved, lambda name: True) == []
+    assert read_steps(Checkpoints(tmp_path).newest(), lambda name: True) == []
     assert names(tmp_path / "checkpoint/replay") == []
 
 

@@ -27,8 +27,7 @@ def test_colorize():
 def test_colour_only_on_a_terminal(tmp_path):
     for stream, coloured in ((Terminal(), True), (io.StringIO(), False)):
         with redirect_stdout(stream):
-            logger = Logger(output_dir=tmp_path / str(coloured))
-            logger.log("stop", color="red")
+            Logger(output_dir=tmp_path / str(coloured)).log("stop", color="red")
             assert colored("x", "red") == ("\x1b[31mx\x1b[0m" if coloured else "x")
         assert ("\x1b[31;1mstop\x1b[0m" in stream.getvalue()) == coloured
         assert ("\x1b[" in stream.getvalue()) == coloured

@@ -216,5 +216,4 @@ def test_graphs_and_strategies_of_tensorflow_are_refused():
 @pytest.mark.parametrize("conv", ["nature", "impala"])
 def test_images_are_the_same_with_any_data_format_of_keras(keras_settings, conv):
     keras_settings.set_image_data_format("channels_first")
-    net = cnn((84, 80, 4), conv)
-    assert net(np.zeros((2, 84, 80, 4), np.uint8)).shape == (2, 512)
+    assert cnn((84, 80, 4), conv)(np.zeros((2, 84, 80, 4), np.uint8)).shape == (2, 512)

@@ -136,8 +136,7 @@ def test_stop_without_progress():
 def test_an_end_is_never_a_cut_as_well():
     env = StopWithoutProgress(fake_mario({4: DIES}), 4)
     env.reset()
-    ends = [env.step(0)[2:4] for _ in range(4)]
-    assert ends == [(False, False)] * 3 + [(True, False)]
+    assert [env.step(0)[2:4] for _ in range(4)] == [(False, False)] * 3 + [(True, False)]
 
 
 def test_another_level_or_another_life_begins_at_its_own_left_end():
