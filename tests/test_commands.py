@@ -72,7 +72,7 @@ ADDED = {
     r"run (ddpg|dqn|sac|td3|\$algo --env Pendulum)": "--start_steps 1000 --update_after 1200 "
     "--num_test_episodes 1",
     r"run ppo .*--preset (mario|quadruped)": "--steps_per_epoch 1280 --max_ep_len 400 "
-    "--num_test_episodes 1",
+    "--num_test_episodes 1",  # the steps again: of minibatches of 256, also with a memory
     r"run ppo .*--preset quadruped-command": "--steps_per_epoch 2000",  # of minibatches of 1000
     r"run resume .*--epochs 50": "--epochs 2",
     r"run test_policy": "-n 1",
