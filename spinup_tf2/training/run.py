@@ -115,9 +115,8 @@ class Run:
         self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
         self.interruption = self._contexts.enter_context(Interruption())
         hidden = self.logger.quiet or proc_id() != 0 or not is_terminal(sys.stderr)
-        looks = dict(unit="epoch", dynamic_ncols=True, disable=hidden)
-        bar = tqdm(total=settings.epochs, initial=self.epoch, **looks)
-        self._bar = self._contexts.enter_context(bar)
+        looks = dict(total=settings.epochs, unit="epoch", dynamic_ncols=True, disable=hidden)
+        self._bar = self._contexts.enter_context(tqdm(initial=self.epoch, **looks))
         for epoch in range(self.epoch, settings.epochs):
             self.epoch = epoch
             yield epoch

@@ -14,7 +14,7 @@ import numpy as np
 
 from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.nets.layers import activation_name, compiled
+from spinup_tf2.core.nets.layers import activation_name, compiled, read
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
 from spinup_tf2.errors import UserError
 
@@ -63,7 +63,7 @@ def _numpy_layer(layer):
     if kind is keras.layers.Flatten:
         return partial(numpy_policy.flatten)
     if activation in numpy_policy.ACTIVATIONS and getattr(layer, "use_bias", False):
-        weights = dict(kernel=layer.kernel.numpy(), bias=layer.bias.numpy(), activation=activation)
+        weights = dict(kernel=read(layer.kernel), bias=read(layer.bias), activation=activation)
         if kind is keras.layers.Dense:
             return partial(numpy_policy.dense, **weights)
         if kind is keras.layers.Conv2D and _is_plain(layer):

@@ -20,6 +20,7 @@ from spinup_tf2.core.nets.distributions import (
     gaussian,
     squashed_gaussian,
 )
+from spinup_tf2.core.nets.layers import read
 from spinup_tf2.core.nets.recurrent import RecurrentNet
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
@@ -71,7 +72,7 @@ class GaussianPolicy(Head):
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Return `f(output, noise)`, which selects actions by noise, for the current weights."""
-        return partial(numpy_policy.gaussian, std=np.exp(self.log_std.numpy()))
+        return partial(numpy_policy.gaussian, std=np.exp(read(self.log_std)))
 
 
 class CategoricalPolicy(Head):

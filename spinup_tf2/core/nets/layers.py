@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
@@ -32,6 +33,11 @@ def compiled(
     """
     # TensorFlow warns of code that is compiled again in each run. A partial has no code of its own.
     return tf.function(partial(function), autograph=autograph, **options)
+
+
+def read(variable: keras.Variable) -> np.ndarray:
+    """Return a copy of a variable, in less than half the time of its method `numpy`."""
+    return tf.raw_ops.ReadVariableOp(resource=variable.value.handle, dtype=variable.dtype).numpy()
 
 
 # ------------------------------------------------------------------------------- activations

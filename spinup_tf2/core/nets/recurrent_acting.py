@@ -13,7 +13,7 @@ import numpy as np
 
 from spinup_tf2.core.nets.acting import mirror_of, numpy_layers, quick
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.nets.layers import compiled
+from spinup_tf2.core.nets.layers import compiled, read
 from spinup_tf2.core.nets.recurrent import LSTM, Memory, Sequences
 from spinup_tf2.core.vector_env import VectorEnv
 
@@ -163,10 +163,8 @@ class RecurrentMirror:
         cell, last = self.trunk.cell, self.model.net.to_output
         self.layers = [] if self.trunk.body is None else numpy_layers(self.trunk.body)
         self.calls = [*map(quick, self.layers)]
-        weights = cell.kernel, cell.recurrent_kernel, cell.bias, last.kernel, last.bias
-        self.kernel, self.recurrent_kernel, self.bias, self.output_kernel, self.output_bias = (
-            each.numpy() for each in weights
-        )
+        self.kernel, self.recurrent_kernel, self.bias = map(read, cell.weights)
+        self.output_kernel, self.output_bias = map(read, last.weights)
         self.numpy_head = self.model.numpy_head()
 
     def __call__(
