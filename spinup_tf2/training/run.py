@@ -98,8 +98,7 @@ class Run:
         )
         if broadcast_object(bool(settings.track)):  # keeping values is collective
             logger.keep = HISTOGRAMS
-        self._began, self._policy_saved = time.monotonic(), True
-        self._resumed = saved is not None
+        self._began, self._policy_saved, self._resumed = time.monotonic(), True, saved is not None
         if saved is not None:
             self._restore(saved)
         else:

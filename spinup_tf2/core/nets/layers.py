@@ -37,7 +37,8 @@ def compiled(
 
 def read(variable: keras.Variable) -> np.ndarray:
     """Return a copy of a variable, in less than half the time of its method `numpy`."""
-    return tf.raw_ops.ReadVariableOp(resource=variable.value.handle, dtype=variable.dtype).numpy()
+    value = variable.value
+    return tf.raw_ops.ReadVariableOp(resource=value.handle, dtype=value.dtype).numpy()
 
 
 # ------------------------------------------------------------------------------- activations
