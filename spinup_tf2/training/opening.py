@@ -142,7 +142,7 @@ def open_run(
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
         # All networks, also frozen copies of them; counters are the same on all ranks.
-        sync_params([v for v in variables_of({"ac": ac, **state}) if v.dtype == "float32"])
+        sync_params([each for each in variables_of({"ac": ac, **state}) if each.dtype == "float32"])
         # Differently on each rank, and after each resumption; the networks have been initialized
         # before, with the same weights on all ranks.
         moment = (0, 0) if saved is None else (saved.counters["epoch"], saved.counters["step"])
