@@ -82,7 +82,7 @@ class Run:
         self.best = BestWeights(ac.variables)
         self.videos: list[Path] = []
         self._saved_policy, self._callbacks = saved_policy, callbacks
-        self._contexts, self._stopped = contexts, ""
+        self._contexts, self._stopped, self._resumed = contexts, "", saved is not None
         # Off-policy as in Spinning Up: epochs are counted from 1, and tests always have columns.
         replay = state.get("replay")
         self._first_epoch = 0 if replay is None else 1
@@ -98,7 +98,7 @@ class Run:
         )
         if broadcast_object(bool(settings.track)):  # keeping values is collective
             logger.keep = HISTOGRAMS
-        self._began, self._policy_saved, self._resumed = time.monotonic(), True, saved is not None
+        self._began, self._policy_saved = time.monotonic(), True
         if saved is not None:
             self._restore(saved)
         else:
@@ -114,8 +114,9 @@ class Run:
         self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
         self.interruption = self._contexts.enter_context(Interruption())
         hidden = self.logger.quiet or proc_id() != 0 or not is_terminal(sys.stderr)
-        looks = dict(total=settings.epochs, unit="epoch", dynamic_ncols=True, disable=hidden)
-        self._bar = self._contexts.enter_context(tqdm(initial=self.epoch, **looks))
+        looks = dict(unit="epoch", dynamic_ncols=True, disable=hidden)
+        bar = tqdm(total=settings.epochs, initial=self.epoch, **looks)
+        self._bar = self._contexts.enter_context(bar)
         for epoch in range(self.epoch, settings.epochs):
             self.epoch = epoch
             yield epoch

@@ -17,7 +17,7 @@ from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
-from spinup_tf2.core.nets.layers import compiled
+from spinup_tf2.core.nets.layers import compiled, read
 from spinup_tf2.envs.spaces import is_image
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import mpi_avg, mpi_sum
@@ -58,11 +58,10 @@ class RunningStatistics(keras.layers.Layer):
             return
         mean = mpi_sum(x.sum(axis=0)) / count
         var = mpi_sum(np.square(x - mean).sum(axis=0)) / count
-        state = (self.mean, self.var, self.count)
         merged = update_mean_var_count_from_moments(
-            self.mean.numpy(), self.var.numpy(), self.count.numpy(), mean, var, count
+            read(self.mean), read(self.var), read(self.count), mean, var, count
         )
-        for variable, value in zip(state, merged, strict=True):
+        for variable, value in zip((self.mean, self.var, self.count), merged, strict=True):
             variable.assign(value)
 
 
@@ -99,8 +98,8 @@ class ObservationNormalizer(keras.layers.Layer):
 
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Return `(shift, scale)`, float32: x is normalized to (x - shift) * scale, and clipped."""
-        scale = 1 / np.sqrt(self.var.numpy() + EPSILON)
-        return np.float32(self.mean.numpy()), np.float32(scale)
+        scale = 1 / np.sqrt(read(self.var) + EPSILON)
+        return np.float32(read(self.mean)), np.float32(scale)
 
     def call(self, x: tf.Tensor, after_adopting: bool = False) -> tf.Tensor:
         """Normalize x with the current statistics, or with those that `adopt` would leave."""
@@ -256,5 +255,5 @@ class RewardScaler:
             returns[t] = self.ret
             self.ret = np.where(ends[t], 0.0, self.ret)
         self.statistics.update(returns[~np.broadcast_to(lost, ends.shape)])
-        scale = np.float32(1 / np.sqrt(self.statistics.var.numpy() + EPSILON))
+        scale = np.float32(1 / np.sqrt(read(self.statistics.var) + EPSILON))
         return (rew * scale).clip(-CLIP, CLIP)
