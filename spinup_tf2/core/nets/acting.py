@@ -24,10 +24,7 @@ from spinup_tf2.errors import UserError
 def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
     """Yield the layers of a stack, including those of nested stacks."""
     for layer in net.layers:
-        if type(layer) is keras.Sequential:
-            yield from layers_of(layer)
-        else:
-            yield layer
+        yield from layers_of(layer) if type(layer) is keras.Sequential else [layer]
 
 
 def numpy_layers(net: keras.Sequential) -> list[partial]:
