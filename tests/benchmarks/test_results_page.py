@@ -215,11 +215,11 @@ def plateau():
     return [final(name, *cell)[seed] for seed in (1, 2, 0)]
 
 
-@says("reaches {:,.0f} ({} seed), and ours with PyTorch's weights {:,.0f}, {:,.0f} and {:,.0f}")
+@says("sbx, reaches {:,.0f} ({} seed), ours with PyTorch's weights {:,.0f}, {:,.0f} and {:,.0f}.")
 def sbx():
     table = learning_data.read_table(learning_data.RESULTS / "off-policy-sbx.csv")
-    own = learning_statistics.performance(table, 500_000, "smoothed", 10_000)
-    return own.mean(), WORDS[len(own)], *final("off-policy", "sac", "HalfCheetah-v5")
+    finals = learning_statistics.performance(table, 500_000, "smoothed", 10_000)
+    return finals.mean(), WORDS[len(finals)], *final("off-policy", "sac", "HalfCheetah-v5")
 
 
 # ------------------------------------------------------------------------------------- images
