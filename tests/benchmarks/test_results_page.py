@@ -171,12 +171,6 @@ def below_pytorch():
     return away["Ant-v5"], away["Swimmer-v5"], WORDS[1 + len(others)], low, others[0], others[-1]
 
 
-@says("seeds without them reach {:,.0f} and {:,.0f}, and its {} seeds with them {:,.0f} to {:,.0f}")
-def contact_forces():
-    without, given = (final(name, "ppo", "Ant-v5") for name in ("on-policy-ant", "on-policy"))
-    return *without, WORDS[len(given)], given.min(), given.max()
-
-
 # --------------------------------------------------------------------------------- off-policy
 
 
@@ -196,10 +190,29 @@ def swinging():
     return [end for tail in tails for end in (tail.min(), tail.max())]
 
 
-@says("SAC's seeds 0 and 1 reach {:,.0f} and {:,.0f} instead of {:,.0f} and {:,.0f}:")
-def walkers():
-    names = "off-policy-walker2d", "off-policy"
-    return [final(name, "sac", "Walker2d-v5")[seed] for name in names for seed in (0, 1)]
+def either_way(control, *cell):
+    """Of a control: number of seeds, least and largest return; and those of what it changes."""
+    ours, given = (final(name, *cell) for name in (control, control.rpartition("-")[0]))
+    return WORDS[len(ours)], ours.min(), ours.max(), given.min(), given.max()
+
+
+says("PPO's {} seeds without them reach {:,.0f} to {:,.0f} instead of {:,.0f} to {:,.0f}")(
+    partial(either_way, "on-policy-ant", "ppo", "Ant-v5")
+)
+says("SAC's {} seeds without them reach {:,.0f} to {:,.0f} instead of {:,.0f} to {:,.0f}")(
+    partial(either_way, "off-policy-ant", "sac", "Ant-v5")
+)
+says("SAC's {} seeds with the older file reach {:,.0f} to {:,.0f} instead of {:,.0f} to {:,.0f}")(
+    partial(either_way, "off-policy-walker2d", "sac", "Walker2d-v5")
+)
+
+
+@says("With them, its pooled difference from TensorFlow 1 is {:+.2f} ({:+.2f} to {:+.2f}).")
+def sac_as_published():
+    names = "off-policy", "off-policy-ant", "off-policy-walker2d"
+    table = pd.concat(map(cells, names)).drop_duplicates(["algorithm", "environment"], keep="last")
+    rows = learning_statistics.pooled(PROTOCOLS["off-policy"], table)
+    return rows.set_index(["algorithm", "source"]).loc[("sac", TF1), ["difference", "low", "high"]]
 
 
 @says(
@@ -319,16 +332,6 @@ def vpg_with_its_preset():
 
 
 @says(
-    "In the last test, after {:,} interactions, the return is at least {:.0f} with each "
-    "of {} seeds:"
-)
-def dqn():
-    of_seeds = runs("dqn-classic", "dqn", "CartPole-v1").values()
-    ends = [run.iloc[-1] for run in of_seeds if run.index[-1] == PROTOCOLS["dqn-classic"].steps]
-    return PROTOCOLS["dqn-classic"].steps, math.floor(min(ends)), WORDS[len(ends)]
-
-
-@says(
     "In the last tenth of {:,} interactions, the return is {:.1f} in Breakout and {:.1f} in Freeway"
 )
 def minatar(algorithm="ppo", others=(28, 58)):  # gymnax's
@@ -363,12 +366,6 @@ def pendulum():
     return steps[0], *[of_seeds.mean() for of_seeds in finals], steps[1]
 
 
-@says("DQN's preset, with settings of our own, takes half of the interactions")
-def lander_of_dqn():
-    assert 2 * PROTOCOLS["dqn-lander"].steps <= PROTOCOLS["ppo-lander"].steps
-    return ()
-
-
 def at_the_end(name, *cell):
     """Steps of a protocol, and of a cell at its end: number of seeds, mean and minimum."""
     of_seeds, steps = final(name, *cell), PROTOCOLS[name].steps
@@ -377,6 +374,9 @@ def at_the_end(name, *cell):
 
 says("The mean return of its last test is {2:.0f} over {1} seeds:")(
     partial(at_the_end, "dqn-acrobot", "dqn", "Acrobot-v1")
+)
+says("In the last tenth of {0:,} interactions, the return is at least {3} with each of {1} seeds:")(
+    partial(at_the_end, "dqn-classic", "dqn", "CartPole-v1")
 )
 says(
     "learns the task with all of {1} seeds. The return is at least {3} in the last tenth of {0:,} "
