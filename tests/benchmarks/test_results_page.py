@@ -207,7 +207,7 @@ says("SAC's {} seeds with the older file reach {:,.0f} to {:,.0f} instead of {:,
 )
 
 
-@says("With them, its pooled difference from TensorFlow 1 is {:+.2f} ({:+.2f} to {:+.2f}).")
+@says("With those runs, its pooled difference from TensorFlow 1 is {:+.2f} ({:+.2f} to {:+.2f}).")
 def sac_as_published():
     names = "off-policy", "off-policy-ant", "off-policy-walker2d"
     table = pd.concat(map(cells, names)).drop_duplicates(["algorithm", "environment"], keep="last")
