@@ -157,9 +157,6 @@ def test_the_lines_that_compute_advantages_of_one_episode():
     np.testing.assert_allclose(names["adv"], gae(*arrays, gamma=0.9, lam=0.8)[0][:, 0])
 
 
-# ---------------------------------------------------------------- trust regions
-
-
 # ---------------------------------------------------------------- parallel
 
 

@@ -85,9 +85,6 @@ def test_only_the_imitation(program, name, run, tmp_path):
     assert run.done[1][1] == str(tmp_path / "mine-clone" / "mine-clone_s3")
 
 
-# ------------------------------------------------------------------------------------ quadruped
-
-
 # ---------------------------------------------------------------------------------------- Mario
 
 

@@ -163,6 +163,3 @@ def test_an_imitation_of_something_else_is_not_resumed(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=refused):
         clone(tmp_path, ["1-1"], rounds=0, passes=1, resume=True)
     assert (tmp_path / "progress.txt").read_text() == before
-
-
-# ---------------------------------------------------------------------------- the background

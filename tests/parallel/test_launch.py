@@ -176,6 +176,3 @@ def test_commands(monkeypatch, tmp_path):
     for launcher in ("", "no-such-program -n 2", "'srun"):
         with pytest.raises(UserError, match=r"^launcher is .*srun|^launcher is .*cannot be read"):
             launch.parse_launcher(launcher)
-
-
-# ---------------------------------------------------------------- the fork server

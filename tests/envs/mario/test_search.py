@@ -159,9 +159,6 @@ def test_a_plan_after_frames_of_doing_nothing(holds, monkeypatch):
     assert asked == [((1, 2), 3, search.SHORT_BUDGET, options | dict(known="rj"))]
 
 
-# ------------------------------------------------------------------------------------- consoles
-
-
 # ------------------------------------------------------------------------------------- the file
 
 
