@@ -27,6 +27,7 @@ with pytest.MonkeyPatch.context() as patched:
     import learning_statistics
 
 PROTOCOLS = learning_data.protocols()
+SBX = learning_data.read_table(learning_data.RESULTS / "off-policy-sbx.csv")
 SENTENCES = {}
 
 
@@ -227,9 +228,24 @@ def plateau():
 
 @says("sbx, reaches {:,.0f} ({} seed), ours with PyTorch's weights {:,.0f}, {:,.0f} and {:,.0f}.")
 def sbx():
-    table = learning_data.read_table(learning_data.RESULTS / "off-policy-sbx.csv")
-    finals = learning_statistics.performance(table, 500_000, "smoothed", 10_000)
+    finals = learning_statistics.performance(SBX, 500_000, "smoothed", 10_000)
     return finals.mean(), WORDS[len(finals)], *final("off-policy", "sac", "HalfCheetah-v5")
+
+
+@says(
+    "After 250,000 interactions, {} seeds with PyTorch's weights are at {:,.0f} to {:,.0f}, with a "
+    "mean of {:,.0f}; {} with TensorFlow's at {:,.0f} to {:,.0f}, with a mean of {:,.0f}; and {} "
+    "of sbx at {:,.0f} to {:,.0f}, with a mean of {:,.0f}."
+)
+def plateaus():
+    names = [("off-policy", "torch"), ("off-policy-glorot", "glorot")]
+    known = [data(name).assign(variant=variant) for name, variant in names]
+    table = pd.concat([*known, data("sac-plateau"), SBX])
+    finals = learning_statistics.performance(table, 250_000)
+    each = [finals["sac", "HalfCheetah-v5", init] for init in ("torch", "glorot", "sbx")]
+    assert {0, 1, 2} < {*each[0].nlargest(4).index}
+    assert each[2].mean() < each[0].mean()
+    return [x for of in each for x in (WORDS[len(of)], of.min(), of.max(), of.mean())]
 
 
 # ------------------------------------------------------------------------------------- images
@@ -324,8 +340,7 @@ def vpg_with_its_preset():
         for name in ("CartPole", "Acrobot")
     }
     [both], seeds = reached, WORDS[len(returns[0])]
-    means = [each.mean() for each in returns]
-    return PROTOCOLS[protocol].steps, seeds, *means, WORDS[both], seeds
+    return PROTOCOLS[protocol].steps, seeds, *map(np.mean, returns), WORDS[both], seeds
 
 
 @says(
