@@ -226,10 +226,11 @@ def plateau():
     return [final(name, *cell)[seed] for seed in (1, 2, 0)]
 
 
-@says("sbx, reaches {:,.0f} ({} seed), ours with PyTorch's weights {:,.0f}, {:,.0f} and {:,.0f}.")
+@says("sbx, reaches {:,.0f} ({} seed), ours with PyTorch's weights {:,.0f} to {:,.0f} ({} seeds).")
 def sbx():
     finals = learning_statistics.performance(SBX, 500_000, "smoothed", 10_000)
-    return finals.mean(), WORDS[len(finals)], *final("off-policy", "sac", "HalfCheetah-v5")
+    ours = final("off-policy", "sac", "HalfCheetah-v5")
+    return finals.mean(), WORDS[len(finals)], ours.min(), ours.max(), WORDS[len(ours)]
 
 
 @says(
@@ -243,7 +244,6 @@ def plateaus():
     table = pd.concat([*known, data("sac-plateau"), SBX])
     finals = learning_statistics.performance(table, 250_000)
     each = [finals["sac", "HalfCheetah-v5", init] for init in ("torch", "glorot", "sbx")]
-    assert {0, 1, 2} < {*each[0].nlargest(4).index}
     assert each[2].mean() < each[0].mean()
     return [x for of in each for x in (WORDS[len(of)], of.min(), of.max(), of.mean())]
 
